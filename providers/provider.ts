@@ -1,0 +1,84 @@
+import type { Contract, JsonObject, JsonValue } from '../contracts/contract.ts';
+import type { EffectKey } from '../effects/effect.ts';
+
+/** A resolved credential. Lives in memory only, from just before the claim until the answer. */
+export interface Secret {
+  readonly name: string;
+  readonly version: string;
+  readonly value: string;
+}
+
+/** Everything a template may name. */
+export interface Scope {
+  readonly tenant: string;
+  readonly run: string;
+  readonly call: string;
+  readonly effectKey: string;
+  readonly args: JsonObject;
+  /** The provider's reference, in evidence rules only. */
+  readonly ref?: string | null;
+}
+
+/** The request without secrets; its canonical JSON text is what `request_hash` covers. */
+export type RenderedRequest = JsonObject;
+
+/**
+ * Checked by the adapter right before the first byte is handed to a **connected** socket.
+ * `late`: do not send, answer `not_sent`.
+ */
+export type Gate = () => 'go' | 'late';
+
+export interface SendInput {
+  readonly contract: Contract;
+  readonly request: RenderedRequest;
+  readonly effectKey: EffectKey;
+  readonly secret: Secret | null;
+  /** Milliseconds from now until the holder stops waiting for the answer. */
+  readonly timeoutMs: number;
+  /** Milliseconds from now during which connecting may be retried while nothing was sent. */
+  readonly connectWithinMs: number;
+  readonly gate: Gate;
+  /** Called once, right after the request was written. */
+  readonly wrote: () => void;
+}
+
+/** What came back, before the contract's `answers:` give it a meaning. */
+export type ProviderAnswer =
+  | {
+      readonly kind: 'response';
+      /** HTTP or SMTP code; `ok`, `error`, `input_required`, or a JSON-RPC code as text for MCP; `ok` for mail searches. */
+      readonly status: number | string;
+      readonly body: JsonValue;
+      /** Lower-case names; only what evidence and answers may look at. */
+      readonly headers?: Readonly<Record<string, string>>;
+      /** The body was cut at the adapter's limit: proves nothing. */
+      readonly truncated?: boolean;
+    }
+  /** The error came before the request was given to a connected socket. */
+  | { readonly kind: 'not_sent'; readonly why: string; readonly code?: string }
+  /** The request may have been seen. */
+  | { readonly kind: 'no_answer'; readonly why: string };
+
+/** The live definition of a tool at its provider, compared with the contract's pin before anything is recorded. */
+export type LiveDefinition =
+  | { readonly kind: 'same' }
+  | { readonly kind: 'not_checked' }
+  | { readonly kind: 'drifted'; readonly why: string }
+  | { readonly kind: 'gone'; readonly why: string }
+  | { readonly kind: 'unreachable'; readonly why: string };
+
+/**
+ * One outside system. An adapter makes **exactly one** request per `send`: no redirects, no
+ * retries, no resumed streams. Evidence is a `send` of the PURE contract that the evidence rule pins.
+ */
+export interface ProviderAdapter {
+  readonly name: string;
+  readonly kind: 'http' | 'mcp' | 'mail';
+  /** Pure: the request for a call, without secrets. Throws HoldfastError `request_not_renderable`. */
+  render(contract: Contract, scope: Scope): RenderedRequest;
+  /** No older than the provider's declared age. Never throws. */
+  verify(contract: Contract): Promise<LiveDefinition>;
+  /** Never throws: every failure is an answer. */
+  send(input: SendInput): Promise<ProviderAnswer>;
+  close(): Promise<void>;
+}
