@@ -1,0 +1,73 @@
+-- The database's own copy of the rules (paired with effects/transition.ts). A WHEN clause is evaluated
+-- without calling a function, so a legal move pays next to nothing.
+CREATE FUNCTION holdfast.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'holdfast: % refused on %.%', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME
+    USING ERRCODE = 'integrity_constraint_violation', CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME;
+END $$;
+--> statement-breakpoint
+CREATE TRIGGER effects_legal_move BEFORE UPDATE ON holdfast.effects FOR EACH ROW
+WHEN (
+  (OLD.status <> NEW.status AND (OLD.status, NEW.status) NOT IN (
+    ('DISPATCHED', 'CONFIRMED'), ('DISPATCHED', 'NOT_APPLIED'), ('DISPATCHED', 'UNKNOWN'),
+    ('UNKNOWN', 'CONFIRMED'), ('UNKNOWN', 'NOT_APPLIED'), ('UNKNOWN', 'DISPATCHED'),
+    ('NOT_APPLIED', 'CONFIRMED'), ('CONFIRMED', 'NOT_APPLIED')))
+  -- A new claim carries a new fence and one more send; nothing else moves them.
+  OR (OLD.status = 'UNKNOWN' AND NEW.status = 'DISPATCHED'
+      AND (NEW.fence <> OLD.fence + 1 OR NEW.sends <> OLD.sends + 1 OR NEW.nonce = OLD.nonce
+           OR OLD.effect_class IN ('NON_RETRYABLE', 'UNKNOWN')))
+  OR (NOT (OLD.status = 'UNKNOWN' AND NEW.status = 'DISPATCHED')
+      AND (NEW.fence, NEW.sends) IS DISTINCT FROM (OLD.fence, OLD.sends))
+  -- Identity and the pinned tuple never change.
+  OR (OLD.tenant, OLD.run_id, OLD.call_id, OLD.tool, OLD.version, OLD.contract_digest, OLD.args_hash, OLD.recorded_at)
+     IS DISTINCT FROM
+     (NEW.tenant, NEW.run_id, NEW.call_id, NEW.tool, NEW.version, NEW.contract_digest, NEW.args_hash, NEW.recorded_at)
+  OR (OLD.effect_class, OLD.effect_key, OLD.request_hash, OLD.account)
+     IS DISTINCT FROM (NEW.effect_class, NEW.effect_key, NEW.request_hash, NEW.account)
+  OR NEW.send_by_at < OLD.send_by_at
+)
+EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+CREATE TRIGGER effects_never_deleted BEFORE DELETE ON holdfast.effects FOR EACH ROW EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+CREATE TRIGGER effects_never_truncated BEFORE TRUNCATE ON holdfast.effects EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+CREATE TRIGGER effect_events_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON holdfast.effect_events EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+CREATE TRIGGER evidence_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON holdfast.evidence EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+CREATE TRIGGER decisions_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON holdfast.decisions EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+CREATE TRIGGER contracts_immutable BEFORE UPDATE ON holdfast.contracts FOR EACH ROW
+WHEN ((OLD.digest, OLD.tool, OLD.version, OLD.owner, OLD.effect_class, OLD.provider, OLD.source, OLD.layer_digests, OLD.published_by, OLD.published_at)
+  IS DISTINCT FROM (NEW.digest, NEW.tool, NEW.version, NEW.owner, NEW.effect_class, NEW.provider, NEW.source, NEW.layer_digests, NEW.published_by, NEW.published_at))
+EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+CREATE TRIGGER contracts_never_deleted BEFORE DELETE OR TRUNCATE ON holdfast.contracts EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+CREATE TRIGGER credentials_immutable BEFORE UPDATE ON holdfast.credentials FOR EACH ROW
+WHEN ((OLD.name, OLD.version, OLD.account, OLD.grants) IS DISTINCT FROM (NEW.name, NEW.version, NEW.account, NEW.grants))
+EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+-- Workers and commands act as this role: it cannot rewrite what was appended, nor delete an effect.
+-- Roles belong to the whole server, so another database may have made it already.
+DO $$ BEGIN
+  CREATE ROLE holdfast_app NOLOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+END $$;
+--> statement-breakpoint
+DO $$ BEGIN
+  IF NOT pg_has_role(CURRENT_USER, 'holdfast_app', 'MEMBER') THEN
+    EXECUTE format('GRANT holdfast_app TO %I', CURRENT_USER);
+  END IF;
+END $$;
+--> statement-breakpoint
+GRANT USAGE ON SCHEMA holdfast TO holdfast_app;
+--> statement-breakpoint
+GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO holdfast_app;
+--> statement-breakpoint
+GRANT INSERT, UPDATE ON holdfast.tenants, holdfast.contracts, holdfast.credentials, holdfast.effects TO holdfast_app;
+--> statement-breakpoint
+GRANT INSERT, UPDATE, DELETE ON holdfast.processes, holdfast.resource_holds TO holdfast_app;
+--> statement-breakpoint
+GRANT INSERT ON holdfast.deployments, holdfast.payloads, holdfast.effect_events, holdfast.evidence, holdfast.decisions TO holdfast_app;
