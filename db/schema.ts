@@ -162,7 +162,9 @@ export const effects = holdfast.table(
     // Evidence: one artefact confirms one effect (PROTOCOL 6.5).
     uniqueIndex('effects_one_artefact')
       .on(t.tenant, t.provider, sql`coalesce(${t.account}, '')`, t.providerRef)
-      .where(sql`${t.providerRef} IS NOT NULL AND ${t.status} = 'CONFIRMED' AND ${t.effectClass} NOT IN ('PURE', 'REPLAYABLE')`),
+      .where(
+        sql`${t.providerRef} IS NOT NULL AND ${t.status} = 'CONFIRMED' AND ${t.effectClass} NOT IN ('PURE', 'REPLAYABLE')`,
+      ),
     // Lists of people: what needs somebody.
     index('effects_attention').on(t.tenant, t.recordedAt).where(sql`${t.attention} IS NOT NULL`),
     check('effects_status', sql`${t.status} IN ('DISPATCHED', 'CONFIRMED', 'NOT_APPLIED', 'UNKNOWN')`),
@@ -187,7 +189,10 @@ export const payloads = holdfast.table(
   (t) => [primaryKey({ columns: [t.tenant, t.hash] })],
 );
 
-/** REPLAYABLE (and whoever else declares `resource:`): one open writer per resource (PROTOCOL 3.7). */
+/**
+ * REPLAYABLE (and whoever else declares `resource:`): one open writer per resource (PROTOCOL 3.7). Written in
+ * the admission statement; removed lazily once the effect is settled and past its last send-by + in-flight limit.
+ */
 export const resourceHolds = holdfast.table(
   'resource_holds',
   {
@@ -196,8 +201,6 @@ export const resourceHolds = holdfast.table(
     resource: text('resource').notNull(),
     runId: text('run_id').notNull(),
     callId: text('call_id').notNull(),
-    /** `infinity` while the effect is open. */
-    holdUntil: at('hold_until').notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.tenant, t.provider, t.resource] }),

@@ -152,7 +152,6 @@ CREATE TABLE "holdfast"."resource_holds" (
 	"resource" text NOT NULL,
 	"run_id" text NOT NULL,
 	"call_id" text NOT NULL,
-	"hold_until" timestamp with time zone NOT NULL,
 	CONSTRAINT "resource_holds_tenant_provider_resource_pk" PRIMARY KEY("tenant","provider","resource")
 );
 --> statement-breakpoint
