@@ -1,22 +1,16 @@
-import type { Contract, JsonObject, JsonValue } from '../contracts/contract.ts';
+import type { Contract, JsonObject } from '../contracts/contract.ts';
+import type { Scope } from '../contracts/template.ts';
+import type { ProviderAnswer } from '../effects/answer.ts';
 import type { EffectKey } from '../effects/effect.ts';
+
+export type { Scope } from '../contracts/template.ts';
+export type { ProviderAnswer } from '../effects/answer.ts';
 
 /** A resolved credential. Lives in memory only, from just before the claim until the answer. */
 export interface Secret {
   readonly name: string;
   readonly version: string;
   readonly value: string;
-}
-
-/** Everything a template may name. */
-export interface Scope {
-  readonly tenant: string;
-  readonly run: string;
-  readonly call: string;
-  readonly effectKey: string;
-  readonly args: JsonObject;
-  /** The provider's reference, in evidence rules only. */
-  readonly ref?: string | null;
 }
 
 /** The request without secrets; its canonical JSON text is what `request_hash` covers. */
@@ -41,23 +35,6 @@ export interface SendInput {
   /** Called once, right after the request was written. */
   readonly wrote: () => void;
 }
-
-/** What came back, before the contract's `answers:` give it a meaning. */
-export type ProviderAnswer =
-  | {
-      readonly kind: 'response';
-      /** HTTP or SMTP code; `ok`, `error`, `input_required`, or a JSON-RPC code as text for MCP; `ok` for mail searches. */
-      readonly status: number | string;
-      readonly body: JsonValue;
-      /** Lower-case names; only what evidence and answers may look at. */
-      readonly headers?: Readonly<Record<string, string>>;
-      /** The body was cut at the adapter's limit: proves nothing. */
-      readonly truncated?: boolean;
-    }
-  /** The error came before the request was given to a connected socket. */
-  | { readonly kind: 'not_sent'; readonly why: string; readonly code?: string }
-  /** The request may have been seen. */
-  | { readonly kind: 'no_answer'; readonly why: string };
 
 /** The live definition of a tool at its provider, compared with the contract's pin before anything is recorded. */
 export type LiveDefinition =
