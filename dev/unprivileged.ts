@@ -1,0 +1,104 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** The user a server runs as. Empty: ourselves. */
+export interface RunAs {
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+/** Where root puts what an unprivileged user cannot reach, such as a checkout below /root. */
+const ROOT_STORE = '/var/lib/holdfast';
+
+/**
+ * Postgres refuses to run as root, so root lends it a user: the owner of data that is already there, `postgres` where the
+ * system has one, otherwise `nobody`. No user is created.
+ */
+export function unprivileged(existingData: string): RunAs {
+  if (process.getuid?.() !== 0) return {};
+  if (existsSync(existingData)) {
+    const { uid, gid } = statSync(existingData);
+    if (uid !== 0) return { uid, gid };
+  }
+  for (const name of ['postgres', 'nobody']) {
+    const uid = idOf('-u', name);
+    const gid = idOf('-g', name);
+    if (uid !== null && gid !== null && uid !== 0) return { uid, gid };
+  }
+  throw new Error('running as root, and the system has neither a user postgres nor nobody to run Postgres as');
+}
+
+function idOf(flag: '-u' | '-g', name: string): number | null {
+  try {
+    return Number(execFileSync('id', [flag, name], { stdio: ['ignore', 'pipe', 'ignore'] }).toString());
+  } catch {
+    return null;
+  }
+}
+
+/** Whether the user can execute (or, for a directory, enter) `path`. */
+export function canReach(path: string, as: RunAs): boolean {
+  return as.uid === undefined || spawnSync('test', ['-x', path], { ...as, cwd: '/' }).status === 0;
+}
+
+/**
+ * A directory that the user owns, at `path`. Where the user cannot enter the way to it, `path` becomes a link to a
+ * directory below /var/lib/holdfast.
+ */
+export function ownedDirectory(path: string, as: RunAs): void {
+  mkdirSync(dirname(path), { recursive: true });
+  if (as.uid === undefined || as.gid === undefined) {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    return;
+  }
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) {
+    mkdirSync(path, { mode: 0o700 });
+    if (giveAway(path, as)) return;
+    rmSync(path, { recursive: true });
+    const elsewhere = join(ROOT_STORE, createHash('sha256').update(path).digest('hex').slice(0, 16));
+    // The link is gone, so whoever removed it meant the data to go as well.
+    rmSync(elsewhere, { recursive: true, force: true });
+    mkdirSync(elsewhere, { recursive: true, mode: 0o700 });
+    if (!giveAway(elsewhere, as)) throw new Error(`uid ${as.uid} can enter neither ${path} nor ${elsewhere}`);
+    symlinkSync(elsewhere, path);
+  }
+}
+
+function giveAway(path: string, as: RunAs): boolean {
+  try {
+    chownSync(path, as.uid as number, as.gid as number);
+  } catch {
+    return false; // A mount that knows no owners.
+  }
+  return canReach(path, as);
+}
+
+/** `directory` itself when the user can enter it, otherwise a copy of it, made once per `label`. */
+export function reachableCopy(directory: string, label: string, as: RunAs): string {
+  if (canReach(directory, as)) return directory;
+  const copy = join(ROOT_STORE, label);
+  if (!existsSync(copy)) {
+    const half = `${copy}.${process.pid}`;
+    mkdirSync(ROOT_STORE, { recursive: true });
+    cpSync(directory, half, { recursive: true, verbatimSymlinks: true });
+    try {
+      renameSync(half, copy);
+    } catch {
+      rmSync(half, { recursive: true, force: true }); // Another process was first.
+    }
+  }
+  if (!canReach(copy, as)) throw new Error(`uid ${as.uid} can enter neither ${directory} nor ${copy}`);
+  return copy;
+}
