@@ -1,6 +1,7 @@
 import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Duplex } from 'node:stream';
+import { elapsedMs, type Mark, markNow } from './clock.ts';
 import type { Gate } from './provider.ts';
 
 /** Sockets idle for longer than this never carry a request that must not happen twice (PROTOCOL 5.2). */
@@ -32,6 +33,8 @@ export interface Order {
   readonly timeoutMs: number | undefined;
   readonly gate: Gate;
   readonly wrote: () => void;
+  /** Ends connecting and waiting; what was handed over stays handed over. */
+  readonly signal?: AbortSignal;
 }
 
 /** `head`: the status line came; the body is still to be read, and its stream ends with an error when it is cut. */
@@ -43,12 +46,7 @@ export type Exchanged =
 /** The error that a body stream carries when the holder stopped waiting. */
 class AnswerTimeout extends Error {}
 
-interface IdleSince {
-  readonly monotonic: number;
-  readonly wall: number;
-}
-
-const idleSince = new WeakMap<Duplex, IdleSince>();
+const idleSince = new WeakMap<Duplex, Mark>();
 
 /** A server that talks out of turn would have its text read as the answer to the next request. */
 function endOutOfTurn(this: Duplex): void {
@@ -56,7 +54,7 @@ function endOutOfTurn(this: Duplex): void {
 }
 
 function park(socket: Duplex): void {
-  idleSince.set(socket, { monotonic: performance.now(), wall: Date.now() });
+  idleSince.set(socket, markNow());
   socket.on('data', endOutOfTurn);
 }
 
@@ -161,12 +159,13 @@ function attemptOnce(
     return end({ kind: 'not_sent', why: (error as Error).message, code: 'ERR_REQUEST' });
   }
 
-  const giveUp = (): void => {
-    const error = new AnswerTimeout(`no whole answer within ${order.timeoutMs} ms`);
+  const stop = (error: Error): void => {
     // Once the head is there the reader of the body has to hear the reason.
     if (answer === undefined) request.destroy(error);
     else answer.destroy(error);
   };
+  const giveUp = (): void => stop(new AnswerTimeout(`no whole answer within ${order.timeoutMs} ms`));
+  const aborted = (): void => stop(new Error('the caller ended the exchange'));
   const hand = (): void => {
     clearTimeout(timer);
     if (settled || request.destroyed) return;
@@ -185,9 +184,12 @@ function attemptOnce(
     () => request.destroy(Object.assign(new Error('connecting took too long'), { code: 'ETIMEDOUT' })),
     Math.max(0, connectBy - performance.now()),
   );
+  if (order.signal?.aborted) aborted();
+  else order.signal?.addEventListener('abort', aborted);
   request.on('error', fail);
   request.on('close', () => {
     clearTimeout(timer);
+    order.signal?.removeEventListener('abort', aborted);
     fail(new Error('the connection was closed before an answer'));
   });
   request.on('response', (response) => {
@@ -216,15 +218,14 @@ function open(origin: Origin, order: Order): ClientRequest {
   });
 }
 
-/** By both clocks: a suspended machine stops the monotonic one, and a timer may come late. */
+/** Asked at the moment of reuse, since a timer may come late. */
 function dropStale(agent: HttpAgent, idleMaxMs: number): void {
   for (const sockets of Object.values(agent.freeSockets)) {
     if (sockets === undefined) continue;
     // destroy() takes a socket out of this very list, so walk over a copy.
     for (const socket of [...sockets]) {
       const since = idleSince.get(socket);
-      const idleMs = since && Math.max(performance.now() - since.monotonic, Math.abs(Date.now() - since.wall));
-      if (idleMs === undefined || idleMs > idleMaxMs) socket.destroy();
+      if (since === undefined || elapsedMs(since) > idleMaxMs) socket.destroy();
     }
   }
 }

@@ -1,8 +1,8 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Contract, HttpExecution, JsonObject, JsonValue } from '../contracts/contract.ts';
-import { childOf, isPointer, pointerSegments } from '../contracts/pointer.ts';
 import { renderJson, renderJsonOptional, renderText } from '../contracts/template.ts';
 import { HoldfastError } from '../effects/errors.ts';
+import { CONNECTION_HEADERS, keyPlace, withKey } from './key-place.ts';
 import type { RenderedRequest, Scope } from './provider.ts';
 import { isHttpSecretPlace } from './secret-place.ts';
 
@@ -16,18 +16,6 @@ export interface HttpRequest {
   readonly body?: string;
 }
 
-/** These belong to the connection; a contract that set them could break "one request". */
-const CONNECTION_HEADERS = new Set([
-  'connection',
-  'content-length',
-  'expect',
-  'host',
-  'keep-alive',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
 const PLACE = '/execution/transport';
 
 /** Fills an HTTP contract's templates. Pure. Throws HoldfastError `request_not_renderable`, place = JSON Pointer. */
@@ -109,36 +97,6 @@ function renderBody(
   }
   const isJson = /[/+]json\b/.test(type);
   return !isJson && typeof body === 'string' ? body : JSON.stringify(body);
-}
-
-interface KeyPlace {
-  readonly in: 'header' | 'query' | 'body';
-  readonly name: string;
-}
-
-function keyPlace(sendAs: string | undefined): KeyPlace | undefined {
-  if (sendAs === undefined) return undefined;
-  const match = /^(header|query|body) (\S+)$/.exec(sendAs);
-  const [, where, name = ''] = match ?? [];
-  if (where === 'query' || (where === 'body' && isPointer(name) && name !== '')) return { in: where, name };
-  if (where === 'header' && isHttpSecretPlace(sendAs) && !CONNECTION_HEADERS.has(name.toLowerCase())) {
-    return { in: where, name };
-  }
-  throw unfit('/execution/idempotency/send_as', `"${sendAs}" is neither header NAME, query NAME nor body /pointer`);
-}
-
-function withKey(body: JsonValue, pointer: string, key: string): JsonValue {
-  const [segment = '', ...rest] = pointerSegments(pointer);
-  return put(body, segment, rest, key);
-}
-
-function put(value: JsonValue | undefined, segment: string, rest: readonly string[], key: string): JsonValue {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw unfit('/execution/idempotency/send_as', 'the body has no object at that place');
-  }
-  const [next, ...below] = rest;
-  const child = next === undefined ? key : put(childOf(value, segment) ?? {}, next, below, key);
-  return { ...(value as JsonObject), [segment]: child };
 }
 
 function unfit(place: string, why: string): HoldfastError {

@@ -53,8 +53,8 @@ export interface ProviderAdapter {
   readonly kind: 'http' | 'mcp' | 'mail';
   /** Pure: the request for a call, without secrets. Throws HoldfastError `request_not_renderable`. */
   render(contract: Contract, scope: Scope): RenderedRequest;
-  /** No older than the provider's declared age. Never throws. */
-  verify(contract: Contract): Promise<LiveDefinition>;
+  /** No older than the provider's declared age. Never throws. A provider that wants a secret before it shows its tools needs it here too. */
+  verify(contract: Contract, secret?: Secret | null): Promise<LiveDefinition>;
   /** Never throws: every failure is an answer. */
   send(input: SendInput): Promise<ProviderAnswer>;
   close(): Promise<void>;
