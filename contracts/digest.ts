@@ -11,6 +11,11 @@ export function sha256Hex(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('hex');
 }
 
+/** The 32 bytes of the SHA-256 of a text's UTF-8 bytes. */
+export function sha256Bytes(text: string): Buffer {
+  return createHash('sha256').update(text, 'utf8').digest();
+}
+
 /** `sha256/v1:<hex>` over the canonical JSON of `value`. @throws HoldfastError `bad_input` where {@link canonicalJson} does. */
 export function sha256v1(value: JsonValue): Digest {
   return `${PREFIX}${sha256Hex(canonicalJson(value))}` as Digest;

@@ -27,6 +27,8 @@ interface Atom {
 const REPEATS_MAX = 16;
 /** In so many ways a repeated group may be read at most, where it is not read in one way only. */
 const WAYS_MAX = 10_000;
+/** In so many ways the bounded parts of a pattern may be combined at most. */
+const CHOICES_MAX = 2_000_000;
 const ESCAPE =
   /^\\(?:x[0-9a-fA-F]{2}|u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|c[A-Za-z]|[pP]\{[^}]*\}|k<[^>]*>|[1-9][0-9]*|[\s\S])/u;
 const QUANTIFIER = /^(?:[*+?]|\{(\d+)(?:(,)(\d*))?\})\??/;
@@ -43,6 +45,7 @@ export function patternRisk(pattern: string): PatternRisk {
   }
   const why = nested(tree);
   if (why !== undefined) return unsafe(why);
+  if (choices(tree) > CHOICES_MAX) return unsafe('has too many optional parts');
   const anchored = tree.every((alternative) => alternative[0]?.source === '^');
   const exponent = unboundedIn(tree) + (anchored ? 0 : 1);
   const charsMax = TEXT_CHARS_MAX[exponent];
@@ -139,7 +142,8 @@ function unboundedIn(tree: readonly (readonly Atom[])[]): number {
 function nested(tree: readonly (readonly Atom[])[]): string | undefined {
   for (const atom of tree.flat()) {
     if (atom.group === undefined) continue;
-    if (atom.max > 1 && waysOf(atom) > WAYS_MAX && !oneWay(atom.group)) {
+    const once = waysOf(atom.group);
+    if (atom.max > 1 && once > 1 && once ** atom.max > WAYS_MAX && !oneWay(atom.group)) {
       return `has nested or overlapping repeats in ${atom.source.slice(0, 40)}`;
     }
     const inside = nested(atom.group);
@@ -148,14 +152,34 @@ function nested(tree: readonly (readonly Atom[])[]): string | undefined {
   return undefined;
 }
 
-/** In how many ways an atom can be read at most: `(a{1,50}){1,50}` is as bad as `(a+)+`. */
-function waysOf(atom: Atom): number {
-  if (atom.group === undefined) return atom.max - atom.min + 1;
-  const once = atom.group.reduce(
-    (sum, alternative) => sum + alternative.reduce((product, inner) => product * waysOf(inner), 1),
+/** In how many ways the bounded parts can be combined: `a?a?a?…` doubles with each. Unbounded repeats are counted apart. */
+function choices(tree: readonly (readonly Atom[])[]): number {
+  return tree.reduce(
+    (sum, alternative) => sum + alternative.reduce((product, atom) => product * choicesOf(atom), 1),
     0,
   );
-  return once === 1 ? 1 : once ** atom.max;
+}
+
+function choicesOf(atom: Atom): number {
+  const counts = atom.max === Infinity ? 1 : atom.max - atom.min + 1;
+  if (atom.group === undefined) return counts;
+  const once = choices(atom.group);
+  // Rounds that `nested` let pass are read in one way, or were few.
+  return counts * (atom.max > WAYS_MAX || once ** atom.max > WAYS_MAX ? once : once ** atom.max);
+}
+
+/** In how many ways one round of a group can be read at most. */
+function waysOf(group: readonly (readonly Atom[])[]): number {
+  return group.reduce(
+    (sum, alternative) => sum + alternative.reduce((product, atom) => product * waysOfAtom(atom), 1),
+    0,
+  );
+}
+
+/** `(a{1,50}){1,50}` is as bad as `(a+)+`: the number of rounds varies, and so does each round. */
+function waysOfAtom(atom: Atom): number {
+  const once = atom.group === undefined ? 1 : waysOf(atom.group);
+  return (atom.max - atom.min + 1) * (once === 1 ? 1 : once ** atom.max);
 }
 
 /**
