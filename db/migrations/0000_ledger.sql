@@ -1,4 +1,5 @@
-CREATE SCHEMA "holdfast";
+-- The migrator makes the schema first, for its own table.
+CREATE SCHEMA IF NOT EXISTS "holdfast";
 --> statement-breakpoint
 CREATE TABLE "holdfast"."contracts" (
 	"digest" "bytea" PRIMARY KEY NOT NULL,

@@ -17,14 +17,26 @@ WHEN (
       AND (NEW.fence <> OLD.fence + 1 OR NEW.sends <> OLD.sends + 1 OR NEW.nonce = OLD.nonce
            OR OLD.effect_class IN ('NON_RETRYABLE', 'UNKNOWN')))
   OR (NOT (OLD.status = 'UNKNOWN' AND NEW.status = 'DISPATCHED')
-      AND (NEW.fence, NEW.sends) IS DISTINCT FROM (OLD.fence, OLD.sends))
+      AND (NEW.fence, NEW.sends, NEW.nonce) IS DISTINCT FROM (OLD.fence, OLD.sends, OLD.nonce))
   -- Identity and the pinned tuple never change.
   OR (OLD.tenant, OLD.run_id, OLD.call_id, OLD.tool, OLD.version, OLD.contract_digest, OLD.args_hash, OLD.recorded_at)
      IS DISTINCT FROM
      (NEW.tenant, NEW.run_id, NEW.call_id, NEW.tool, NEW.version, NEW.contract_digest, NEW.args_hash, NEW.recorded_at)
   OR (OLD.effect_class, OLD.effect_key, OLD.request_hash, OLD.account)
      IS DISTINCT FROM (NEW.effect_class, NEW.effect_key, NEW.request_hash, NEW.account)
+  -- What forbids a verdict is never taken back: the latest send-by, and bytes that left after it.
   OR NEW.send_by_at < OLD.send_by_at
+  OR (NEW.send_by_at IS NULL AND OLD.send_by_at IS NOT NULL)
+  OR (OLD.sent_late AND NOT NEW.sent_late AND NEW.status <> 'CONFIRMED')
+)
+EXECUTE FUNCTION holdfast.refuse();
+--> statement-breakpoint
+-- A row begins as a claim, the first of its fence, or as a refusal that sent nothing.
+CREATE TRIGGER effects_legal_start BEFORE INSERT ON holdfast.effects FOR EACH ROW
+WHEN (
+  NEW.status NOT IN ('DISPATCHED', 'NOT_APPLIED')
+  OR (NEW.status = 'DISPATCHED' AND (NEW.fence <> 1 OR NEW.sends <> 1))
+  OR (NEW.status = 'NOT_APPLIED' AND NEW.sends <> 0)
 )
 EXECUTE FUNCTION holdfast.refuse();
 --> statement-breakpoint
@@ -49,15 +61,21 @@ CREATE TRIGGER credentials_immutable BEFORE UPDATE ON holdfast.credentials FOR E
 WHEN ((OLD.name, OLD.version, OLD.account, OLD.grants) IS DISTINCT FROM (NEW.name, NEW.version, NEW.account, NEW.grants))
 EXECUTE FUNCTION holdfast.refuse();
 --> statement-breakpoint
--- Workers and commands act as this role: it cannot rewrite what was appended, nor delete an effect.
--- Roles belong to the whole server, so another database may have made it already.
-DO $$ BEGIN
-  CREATE ROLE holdfast_app NOLOGIN;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
-END $$;
+-- Part of every effect key, so it can be set only once.
+CREATE TRIGGER deployments_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON holdfast.deployments EXECUTE FUNCTION holdfast.refuse();
 --> statement-breakpoint
-DO $$ BEGIN
-  IF NOT pg_has_role(CURRENT_USER, 'holdfast_app', 'MEMBER') THEN
+-- Workers and commands act as this role: it cannot rewrite what was appended, nor delete an effect.
+-- Roles belong to the whole server, so another database may have made it already, or may be making it now
+-- (then one of the two hears "tuple concurrently updated", an internal error).
+DO $$
+DECLARE may_act text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END;
+BEGIN
+  BEGIN
+    CREATE ROLE holdfast_app NOLOGIN;
+  EXCEPTION WHEN duplicate_object OR unique_violation OR internal_error THEN NULL;
+  END;
+  -- From Postgres 16 on, whoever creates a role may hand it on but not act as it.
+  IF NOT pg_has_role(CURRENT_USER, 'holdfast_app', may_act) THEN
     EXECUTE format('GRANT holdfast_app TO %I', CURRENT_USER);
   END IF;
 END $$;
