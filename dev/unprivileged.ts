@@ -70,7 +70,8 @@ export function ownedDirectory(path: string, as: RunAs): void {
     const elsewhere = join(ROOT_STORE, createHash('sha256').update(path).digest('hex').slice(0, 16));
     // The link is gone, so whoever removed it meant the data to go as well.
     rmSync(elsewhere, { recursive: true, force: true });
-    mkdirSync(elsewhere, { recursive: true, mode: 0o700 });
+    mkdirSync(ROOT_STORE, { recursive: true, mode: 0o755 });
+    mkdirSync(elsewhere, { mode: 0o700 });
     if (!giveAway(elsewhere, as)) throw new Error(`uid ${as.uid} can enter neither ${path} nor ${elsewhere}`);
     symlinkSync(elsewhere, path);
   }
@@ -91,7 +92,7 @@ export function reachableCopy(directory: string, label: string, as: RunAs): stri
   const copy = join(ROOT_STORE, label);
   if (!existsSync(copy)) {
     const half = `${copy}.${process.pid}`;
-    mkdirSync(ROOT_STORE, { recursive: true });
+    mkdirSync(ROOT_STORE, { recursive: true, mode: 0o755 });
     cpSync(directory, half, { recursive: true, verbatimSymlinks: true });
     try {
       renameSync(half, copy);
