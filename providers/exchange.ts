@@ -156,7 +156,8 @@ function attemptOnce(
     request = open(origin, order);
   } catch (error) {
     // Node refuses characters that would break the header block; its message names the header only.
-    return end({ kind: 'not_sent', why: (error as Error).message, code: 'ERR_REQUEST' });
+    end({ kind: 'not_sent', why: (error as Error).message, code: 'ERR_REQUEST' });
+    return;
   }
 
   const stop = (error: Error): void => {

@@ -27,7 +27,10 @@ afterEach(async () => {
 async function serve(onText: Parameters<typeof rawServer>[0]): Promise<[RawServer, ProviderAdapter]> {
   const server = await rawServer(onText);
   const adapter = httpProvider({ name: 'test', baseUrl: `http://127.0.0.1:${server.port}/api/` });
-  closing.push(() => adapter.close(), () => server.stop());
+  closing.push(
+    () => adapter.close(),
+    () => server.stop(),
+  );
   return [server, adapter];
 }
 
@@ -66,7 +69,12 @@ describe('one request', () => {
     const [server, adapter] = await serve((socket) =>
       socket.write('HTTP/1.1 307 Temporary Redirect\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n'),
     );
-    expect(await send(adapter)).toEqual({ kind: 'response', status: 307, body: null, headers: { location: '/elsewhere' } });
+    expect(await send(adapter)).toEqual({
+      kind: 'response',
+      status: 307,
+      body: null,
+      headers: { location: '/elsewhere' },
+    });
     expect(countRequests(server.texts)).toBe(1);
   });
 
@@ -127,10 +135,15 @@ describe('nothing was sent', () => {
     await probe.stop();
     const adapter = httpProvider({ name: 'test', baseUrl: `http://127.0.0.1:${port}` });
     let gates = 0;
-    const answer = send(adapter, { connectWithinMs: 5_000, gate: () => (gates++, 'go') });
+    const answer = send(adapter, { connectWithinMs: 5_000, gate: () => (++gates > 0 ? 'go' : 'late') });
     await sleep(100);
     let requests = 0;
-    const late = createServer((socket) => socket.once('data', () => (requests++, socket.write(JSON_OK))));
+    const late = createServer((socket) =>
+      socket.once('data', () => {
+        requests++;
+        socket.write(JSON_OK);
+      }),
+    );
     await new Promise<void>((resolve) => late.listen(port, '127.0.0.1', resolve));
     expect(await answer).toMatchObject({ kind: 'response', status: 201 });
     expect({ requests, gates }).toEqual({ requests: 1, gates: 1 });
@@ -155,7 +168,7 @@ describe('nothing was sent', () => {
     const [server, adapter] = await serve(() => undefined);
     await server.stop();
     let asked = 0;
-    await send(adapter, { connectWithinMs: 60, gate: () => (asked++, 'go') });
+    await send(adapter, { connectWithinMs: 60, gate: () => (++asked > 0 ? 'go' : 'late') });
     expect(asked).toBe(0);
   });
 
@@ -187,7 +200,11 @@ describe('no answer after the request was handed over', () => {
       (socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf'),
       'the connection was reset before a whole answer (ECONNRESET)',
     ],
-    ['text that is not HTTP', (socket) => socket.write('hello\r\n\r\n'), 'the answer is malformed (HPE_INVALID_CONSTANT)'],
+    [
+      'text that is not HTTP',
+      (socket) => socket.write('hello\r\n\r\n'),
+      'the answer is malformed (HPE_INVALID_CONSTANT)',
+    ],
     ['silence', () => undefined, 'no whole answer within 60 ms'],
     [
       'silence after the head',

@@ -40,11 +40,7 @@ export function contractOf(transport: Transport, more: Partial<Execution> = {}):
 
 export const scope: Scope = { tenant: 't', run: 'r', call: 'c', effectKey: 'k-1', args: {} };
 
-export function inputOf(
-  contract: Contract,
-  request: SendInput['request'],
-  more: Partial<SendInput> = {},
-): SendInput {
+export function inputOf(contract: Contract, request: SendInput['request'], more: Partial<SendInput> = {}): SendInput {
   return {
     contract,
     request,
@@ -68,7 +64,9 @@ export interface RawServer {
 }
 
 /** A bare TCP server: `onText` sees everything a connection has sent so far. */
-export async function rawServer(onText: (socket: Socket, text: string, connection: number) => void): Promise<RawServer> {
+export async function rawServer(
+  onText: (socket: Socket, text: string, connection: number) => void,
+): Promise<RawServer> {
   const texts: string[] = [];
   const sockets = new Set<Socket>();
   const server: Server = createServer((socket) => {
