@@ -146,11 +146,13 @@ function keyProblems({ execution }: Shape): Problem[] {
   const sendAs = idempotency?.send_as;
   const pointer = '/execution/idempotency/send_as';
   if (sendAs === undefined) return problems;
-  if (http === undefined) {
+  const places = http !== undefined ? ['header', 'query', 'body'] : execution.mcp !== undefined ? ['body'] : [];
+  if (!places.some((each) => sendAs.startsWith(`${each} `))) {
+    const message = `a key cannot travel there; this transport has ${places.join(', ') || 'no such place'}`;
     problems.push({
       pointer,
-      message: 'only http has headers, query and body',
-      hint: 'put {effect_key} into the arguments',
+      message,
+      hint: 'for MCP: body /pointer into the arguments; a mail carries its key by itself',
     });
   }
   if (sendAs.startsWith('header ')) {
