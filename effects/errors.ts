@@ -235,6 +235,12 @@ export const ERRORS = {
     retryable: true,
     exit: 5,
   },
+  payload_unreadable: {
+    means: 'a stored payload cannot be decoded',
+    next: 'configure the key named; if it is, the row was changed outside Holdfast',
+    retryable: false,
+    exit: 1,
+  },
   stack_unavailable: {
     means: 'the embedded stack could not be started',
     next: 'run holdfast doctor',
