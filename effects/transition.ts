@@ -11,6 +11,7 @@ export const MOVERS = [
   'evidence',
   'decision',
   'resend',
+  'pure',
 ] as const;
 export type Mover = (typeof MOVERS)[number];
 
@@ -84,6 +85,7 @@ function fromUnknown(to: EffectStatus, by: Mover, facts: MoveFacts): MoveVerdict
       return by === 'evidence' || by === 'late_answer' || by === 'decision' ? yes() : no(`${by} is no proof`);
     case 'NOT_APPLIED':
       if (by === 'decision') return yes();
+      if (by === 'pure') return facts.pure ? yes() : no('only a PURE call can be given up as not applied');
       if (by === 'late_answer') return definitelyNot(facts);
       if (by !== 'evidence') return no(`${by} is no proof`);
       return facts.sentLate ? no('bytes left after send-by, so absence proves nothing') : yes();

@@ -16,11 +16,12 @@ export {
   type NextLook,
   planLook,
   readClock,
+  recentLooks,
   recordLook,
   recordVerdict,
   takeOverdueLooks,
 } from './look.ts';
-export { appendEvent, type EventNote, type Move, markSentLate, move, readKeptAnswers } from './move.ts';
+export { appendEvent, type EventNote, flagConflict, type Move, markSentLate, move, readKeptAnswers } from './move.ts';
 export {
   type AdmissionState,
   readAdmissionState,

@@ -96,3 +96,19 @@ export async function takeOverdueLooks(
     effectClass: row.effect_class as string,
   }));
 }
+
+/** The newest looks at an effect, newest first; without what was observed. */
+export async function recentLooks(
+  sql: HotSql,
+  id: EffectId,
+  limit: number,
+): Promise<{ at: string; verdict: string; why: string | null }[]> {
+  const rows = await sql`
+    SELECT asked_at, verdict, why FROM holdfast.evidence
+    WHERE tenant = ${id.tenant} AND run_id = ${id.run} AND call_id = ${id.call} ORDER BY id DESC LIMIT ${limit}`;
+  return rows.map((row) => ({
+    at: (row.asked_at as Date).toISOString(),
+    verdict: row.verdict as string,
+    why: row.why as string | null,
+  }));
+}

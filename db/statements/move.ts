@@ -62,6 +62,17 @@ export async function appendEvent(sql: HotSql, e: EventNote): Promise<void> {
       ${JSON.stringify(e.data)}::text::jsonb)`;
 }
 
+/** Keeps a truth that contradicts a settled row, and calls a person (rule 10). Moves no status. */
+export async function flagConflict(sql: HotSql, e: EventNote): Promise<void> {
+  await sql`
+    WITH flagged AS (
+      UPDATE holdfast.effects SET attention = 'CONFLICT'
+      WHERE tenant = ${e.id.tenant} AND run_id = ${e.id.run} AND call_id = ${e.id.call})
+    INSERT INTO holdfast.effect_events (tenant, run_id, call_id, kind, fence, actor, reason, data)
+    VALUES (${e.id.tenant}, ${e.id.run}, ${e.id.call}, ${e.kind}, ${e.fence}::int, ${e.actor}, ${e.reason}::text,
+      ${JSON.stringify(e.data)}::text::jsonb)`;
+}
+
 /** Marks that bytes left after send-by (PROTOCOL 3.2), whatever the row's status is by now. */
 export async function markSentLate(sql: HotSql, id: EffectId, actor: string): Promise<void> {
   await sql`

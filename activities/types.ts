@@ -1,0 +1,75 @@
+import type { JsonObject } from '../contracts/contract.ts';
+import type { Attention, Call, EffectId, EffectStatus, Outcome } from '../effects/effect.ts';
+
+/**
+ * What travels through Temporal. Types only: workflow code imports this file, so it pulls nothing in.
+ * Arguments above 8 KiB are in the ledger already and travel by the hex of their hash (PROTOCOL 8.3).
+ */
+export type CallInput = Omit<Call, 'args'> &
+  ({ readonly args: JsonObject; readonly argsRef?: never } | { readonly args?: never; readonly argsRef: string });
+
+/** The local step's answer: it took the call, or says who should. Recorded in history, so replay never recomputes it. */
+export type LocalStep =
+  | { readonly use: 'outcome'; readonly outcome: Outcome; readonly argsHash: string }
+  | { readonly use: 'activity'; readonly taskQueue: string; readonly timeoutMs: number; readonly argsRef?: string };
+
+export interface DispatchResult {
+  readonly outcome: Outcome;
+  /** Hex of the argument hash: lets a caller that joined a running call see that it is its own. */
+  readonly argsHash: string;
+}
+
+/** One step of a reconciliation, for the workflow and the person who reads it. No payloads. */
+export interface ReconcileStep {
+  readonly effectId: string;
+  readonly status: EffectStatus;
+  readonly fence: number;
+  readonly attention: Attention | null;
+  readonly tool: string;
+  readonly version: string;
+  readonly effectClass: string;
+  /** The newest looks, newest first. */
+  readonly looks: readonly { readonly at: string; readonly verdict: string; readonly why: string | null }[];
+  /** What is known, in one sentence. */
+  readonly reason: string | null;
+  /** From now until the next look; null when settled. */
+  readonly nextInMs: number | null;
+  readonly nextAt: string | null;
+}
+
+export interface DecideInput {
+  readonly id: EffectId;
+  readonly decisionId: string;
+  readonly ruling: 'confirm' | 'not_applied';
+  readonly actor: string;
+  readonly source: string;
+  readonly reason: string;
+  readonly expected: { readonly status: EffectStatus; readonly fence: number };
+  readonly force: boolean;
+  readonly correction: boolean;
+}
+
+export interface DecideAnswer {
+  readonly effectId: string;
+  readonly decisionId: string;
+  readonly applied: boolean;
+  readonly repeated: boolean;
+  readonly refusal: string | null;
+  readonly status: EffectStatus;
+  readonly fence: number;
+}
+
+/** The activities of the dispatch queues. */
+export interface DispatchActivities {
+  dispatchLocal(input: { readonly call: CallInput; readonly waitMs: number }): Promise<LocalStep>;
+  dispatchEffect(input: { readonly call: CallInput }): Promise<DispatchResult>;
+  /** Waits up to `waitMs` for the effect to be settled, by reading the ledger. */
+  awaitOutcome(input: { readonly id: EffectId; readonly waitMs: number }): Promise<Outcome>;
+}
+
+/** The activities of the reconcile queue. */
+export interface ReconcileActivities {
+  gatherEvidence(input: { readonly id: EffectId; readonly trigger: string }): Promise<ReconcileStep>;
+  applyDecision(input: DecideInput): Promise<DecideAnswer>;
+  sweepLedger(): Promise<{ readonly started: number }>;
+}

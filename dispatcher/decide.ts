@@ -1,0 +1,199 @@
+import type { Contract } from '../contracts/contract.ts';
+import type { Ledger } from '../db/connect.ts';
+import {
+  applyDecision,
+  type Decision,
+  type EffectRow,
+  fenceLapsed,
+  type Move,
+  readDecision,
+  readEffect,
+  refuseDecision,
+  releaseFencedClaims,
+} from '../db/statements/index.ts';
+import { type EffectId, type EffectStatus, effectIdText, isIdPart } from '../effects/effect.ts';
+import { HoldfastError } from '../effects/errors.ts';
+import { transition } from '../effects/transition.ts';
+import { sleep } from './clock.ts';
+
+/** What deciding needs: the ledger alone, so that it works with the whole fleet and Temporal down. */
+export interface DecideDeps {
+  readonly ledger: Ledger;
+  /** The recorded contract, for its evidence lag; undefined when it cannot be loaded. */
+  readonly contract: (digest: Buffer) => Promise<Contract | undefined>;
+  readonly clockMarginMs: number;
+}
+
+export interface DecisionRequest extends Decision {
+  /** For `confirm`: what the provider is known to have answered, as stored text. */
+  readonly result?: string;
+}
+
+/** The answer to a decision; a repeated decision id gets the first one again. */
+export interface DecisionAnswer {
+  readonly effectId: string;
+  readonly decisionId: string;
+  readonly applied: boolean;
+  readonly repeated: boolean;
+  /** Why it was refused. */
+  readonly refusal: string | null;
+  /** The effect as it is now. */
+  readonly status: EffectStatus;
+  readonly fence: number;
+}
+
+const RELEASE_LIMIT = 200;
+const TEXT_MAX = 2000;
+
+/**
+ * Applies a named person's ruling, or records why not. Idempotent per (tenant, decision id).
+ * On a DISPATCHED row with a living holder it is refused; a lapsed holder is watched for one ttl and fenced first.
+ * Throws `bad_input` for a malformed decision, `effect_not_found`, `ledger_unreachable`.
+ */
+export async function decide(deps: DecideDeps, d: DecisionRequest): Promise<DecisionAnswer> {
+  checkDecision(d);
+  const { ledger } = deps;
+  const prior = await ledger.run('read decision', () => readDecision(ledger.sql, d.id.tenant, d.decisionId));
+  if (prior !== undefined) {
+    if (effectIdText(prior.id) !== effectIdText(d.id)) {
+      throw new HoldfastError('bad_input', `decision id ${d.decisionId} belongs to ${effectIdText(prior.id)}`, {
+        place: '/decisionId',
+      });
+    }
+    return { ...(await answer(deps, d, prior.applied, prior.refusal)), repeated: true };
+  }
+  let row = await readRow(deps, d.id);
+  let expected = d.expected;
+  if (row.status === 'DISPATCHED' && !row.holderAlive && (await fenceHolder(deps, row))) {
+    const after = await readRow(deps, d.id);
+    // The person decided about this very claim; fencing moved it, not its fence.
+    if (expected.status === 'DISPATCHED' && expected.fence === after.fence)
+      expected = { status: after.status, fence: after.fence };
+    row = after;
+  }
+  const refusal = await whyRefused(deps, d, row, expected);
+  if (refusal !== null) return refuse(deps, d, refusal);
+  const moved = await ledger.run('apply decision', () =>
+    applyDecision(ledger.sql, { ...d, expected }, moveOf(d, row, expected)),
+  );
+  if (moved) return answer(deps, d, true, null);
+  const now = await readRow(deps, d.id);
+  return refuse(deps, d, `the effect moved meanwhile: it is ${now.status} with fence ${now.fence}`);
+}
+
+function checkDecision(d: DecisionRequest): void {
+  if (!isIdPart(d.decisionId))
+    throw new HoldfastError('bad_input', 'the decision id is malformed', { place: '/decisionId' });
+  for (const key of ['actor', 'reason'] as const) {
+    if (d[key].trim() === '' || d[key].length > TEXT_MAX) {
+      throw new HoldfastError('bad_input', `a decision names its ${key} in 1 to ${TEXT_MAX} characters`, {
+        place: `/${key}`,
+      });
+    }
+  }
+}
+
+async function readRow(deps: DecideDeps, id: EffectId): Promise<EffectRow> {
+  const row = await deps.ledger.run('read', () => readEffect(deps.ledger.sql, id));
+  if (row === undefined)
+    throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(id)}`, { place: effectIdText(id) });
+  return row;
+}
+
+/**
+ * Fences a holder whose lease has lapsed. A lapse counts only for an observer that has watched one ttl
+ * (PROTOCOL 4.3): right after a restart of Postgres nobody has beaten yet.
+ */
+async function fenceHolder(deps: DecideDeps, row: EffectRow): Promise<boolean> {
+  const { ledger } = deps;
+  if (row.processId === null) return false;
+  const processId = row.processId;
+  const [lease] = await ledger.run(
+    'read lease',
+    () => ledger.sql`SELECT ttl_ms FROM holdfast.processes WHERE process_id = ${processId}`,
+  );
+  await sleep((lease?.ttl_ms as number | undefined) ?? 0);
+  await ledger.run('fence', () => fenceLapsed(ledger.sql, processId));
+  for (let released = RELEASE_LIMIT; released === RELEASE_LIMIT; ) {
+    released = (await ledger.run('release claims', () => releaseFencedClaims(ledger.sql, 'decision', RELEASE_LIMIT)))
+      .length;
+  }
+  return true;
+}
+
+async function whyRefused(
+  deps: DecideDeps,
+  d: DecisionRequest,
+  row: EffectRow,
+  expected: { status: EffectStatus; fence: number },
+): Promise<string | null> {
+  if (row.status !== expected.status || row.fence !== expected.fence) {
+    return `expected ${expected.status} with fence ${expected.fence}, but the effect is ${row.status} with fence ${row.fence}`;
+  }
+  const to = d.ruling === 'confirm' ? 'CONFIRMED' : 'NOT_APPLIED';
+  const verdict = transition(row.status, to, 'decision', {
+    sends: row.sends,
+    correction: d.correction,
+    leaseAlive: row.holderAlive,
+  });
+  if (!verdict.allowed) return verdict.why;
+  if (row.status !== 'UNKNOWN' || to !== 'NOT_APPLIED' || d.force) return null;
+  const settleAt = await earliestNotApplied(deps, row);
+  if (row.nowMs >= settleAt) return null;
+  return `the request may still take effect until ${new Date(settleAt).toISOString()}; "not applied" before that needs force`;
+}
+
+/** PROTOCOL 6.3's settle_at, with lag 0 where the contract cannot be loaded or asks for no evidence. */
+async function earliestNotApplied(deps: DecideDeps, row: EffectRow): Promise<number> {
+  const contract = await deps.contract(row.contractDigest).catch(() => undefined);
+  const lagMs = contract?.execution.evidence?.lagMs ?? 0;
+  return (row.sendByAtMs ?? row.recordedAtMs) + row.inFlightMaxMs + lagMs + deps.clockMarginMs;
+}
+
+function moveOf(d: DecisionRequest, row: EffectRow, expected: { status: EffectStatus; fence: number }): Move {
+  const confirmed = d.ruling === 'confirm';
+  return {
+    id: d.id,
+    expect: expected,
+    to: confirmed ? 'CONFIRMED' : 'NOT_APPLIED',
+    settledBy: 'decision',
+    result: d.result ?? null,
+    resultInfo: null,
+    providerRef: null,
+    reasonCode: confirmed ? null : 'decided_not_applied',
+    reason: d.reason,
+    attention: row.status === 'CONFIRMED' ? 'CONFLICT' : null,
+    event: {
+      kind: 'decision',
+      actor: d.actor,
+      data: { decisionId: d.decisionId, source: d.source, force: d.force, correction: d.correction },
+    },
+  };
+}
+
+async function refuse(deps: DecideDeps, d: DecisionRequest, refusal: string): Promise<DecisionAnswer> {
+  const { ledger } = deps;
+  const first = await ledger.run('refuse decision', () => refuseDecision(ledger.sql, d, refusal));
+  if (first) return answer(deps, d, false, refusal);
+  // A racing repeat of the same decision was answered first.
+  const prior = await ledger.run('read decision', () => readDecision(ledger.sql, d.id.tenant, d.decisionId));
+  return { ...(await answer(deps, d, prior?.applied ?? false, prior?.refusal ?? refusal)), repeated: true };
+}
+
+async function answer(
+  deps: DecideDeps,
+  d: DecisionRequest,
+  applied: boolean,
+  refusal: string | null,
+): Promise<DecisionAnswer> {
+  const row = await readRow(deps, d.id);
+  return {
+    effectId: effectIdText(d.id),
+    decisionId: d.decisionId,
+    applied,
+    repeated: false,
+    refusal,
+    status: row.status,
+    fence: row.fence,
+  };
+}

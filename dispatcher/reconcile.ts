@@ -1,0 +1,280 @@
+import type { Contract } from '../contracts/contract.ts';
+import { constraintOf } from '../db/errors.ts';
+import type { Look, Move } from '../db/statements/index.ts';
+import {
+  type EffectRow,
+  move,
+  type NextLook,
+  planLook,
+  readEffect,
+  readKeptAnswers,
+  recordLook,
+  recordVerdict,
+} from '../db/statements/index.ts';
+import { type Attention, type EffectId, effectIdText } from '../effects/effect.ts';
+import { HoldfastError, isHoldfastError } from '../effects/errors.ts';
+import { type JudgeFacts, judge, settleAtMs, type Verdict } from '../effects/judge.ts';
+import { transition } from '../effects/transition.ts';
+import { debugPoint } from './debug-point.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import { type LookResult, look } from './look.ts';
+import { scopeOf } from './prepare.ts';
+import { recordedArgs, resendEffect, resendWindow } from './resend.ts';
+import { encodeResult } from './send.ts';
+
+/** Looks at an effect that nobody can settle by looking are only a check-in. */
+const PARKED_MS = 15_000;
+const EXPIRED_MS = 3_600_000;
+/** Past a planned moment, so that clocks which differ a little do not make the look too early. */
+const AFTER_MS = 20;
+
+/**
+ * One step of the reconciliation of one effect: takes kept late answers, looks, judges, settles, sends again
+ * where the class allows it, or plans the next look. Idempotent; safe to run twice at once, since each move
+ * names the status and fence it judged. Returns the row as it is afterwards.
+ * Throws `effect_not_found` and `ledger_unreachable`.
+ */
+export async function gatherEvidence(dispatcher: Dispatcher, id: EffectId, actor: string): Promise<EffectRow> {
+  const row = await readRow(dispatcher, id);
+  if (row.status !== 'UNKNOWN') return row;
+  try {
+    await step(dispatcher, row, actor);
+  } catch (error) {
+    if (!isHoldfastError(error) || error.code === 'ledger_unreachable' || error.code === 'internal') throw error;
+    // Pinned or parked (rule 5): this process cannot serve the recorded contract, and says so.
+    await plan(dispatcher, row, { inMs: PARKED_MS, attention: 'PARKED', reason: `${error.code}: ${error.message}` });
+  }
+  return readRow(dispatcher, id);
+}
+
+async function readRow(dispatcher: Dispatcher, id: EffectId): Promise<EffectRow> {
+  const { ledger } = dispatcher.deps;
+  const row = await ledger.run('read', () => readEffect(ledger.sql, id));
+  if (row === undefined)
+    throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(id)}`, { place: effectIdText(id) });
+  return row;
+}
+
+async function step(dispatcher: Dispatcher, row: EffectRow, actor: string): Promise<void> {
+  const contract = await dispatcher.deps.registry.byDigest(row.contractDigest);
+  if (contract === undefined)
+    throw new HoldfastError('contract_parked', `${row.tool}@${row.version} cannot be loaded by its digest`);
+  if (await takeKeptAnswer(dispatcher, row, actor)) return;
+  if (row.effectClass === 'PURE') return repeatPure(dispatcher, row, contract, actor);
+  const verdict = await lookAndJudge(dispatcher, row, contract, actor);
+  if (verdict === 'moved') return;
+  const window = resendWindow(contract, row);
+  if (window !== undefined && row.nowMs >= window.fromMs && row.nowMs < window.untilMs && mayResendAfter(verdict)) {
+    if ((await resendEffect(dispatcher, row, contract)) !== undefined) return;
+  }
+  await plan(dispatcher, row, nextLook(dispatcher, row, contract, verdict, window));
+}
+
+/** A holder's own answer, kept while another claim was open, is proof (rule 4). */
+async function takeKeptAnswer(dispatcher: Dispatcher, row: EffectRow, actor: string): Promise<boolean> {
+  const { ledger } = dispatcher.deps;
+  const kept = await ledger.run('read kept answers', () => readKeptAnswers(ledger.sql, row.id));
+  const applied = kept.find(({ data }) => data.to === 'CONFIRMED');
+  if (applied === undefined) return false;
+  return ledger.run('take kept answer', () =>
+    move(ledger.sql, {
+      ...moveOf(row, 'CONFIRMED', actor),
+      settledBy: 'late_answer',
+      result: (applied.data.result as string | null) ?? null,
+      providerRef: (applied.data.providerRef as string | null) ?? null,
+      event: { kind: 'late_answer', actor, data: { nonce: applied.data.nonce, kept: true } },
+    }),
+  );
+}
+
+/** PURE applies nothing: send again, or give up as not applied. */
+async function repeatPure(dispatcher: Dispatcher, row: EffectRow, contract: Contract, actor: string): Promise<void> {
+  const { ledger, settings } = dispatcher.deps;
+  if (row.sends < settings.pureSendsMax) {
+    if ((await resendEffect(dispatcher, row, contract)) === undefined) {
+      await plan(dispatcher, row, { inMs: settings.lookMinMs, attention: null, reason: null });
+    }
+    return;
+  }
+  await ledger.run('give up PURE', () =>
+    move(ledger.sql, {
+      ...moveOf(row, 'NOT_APPLIED', actor),
+      settledBy: 'pure',
+      reasonCode: 'pure_no_answer',
+      reason: `no answer in ${row.sends} sends; a PURE call applies nothing`,
+      event: { kind: 'pure_given_up', actor, data: { sends: row.sends } },
+    }),
+  );
+}
+
+async function lookAndJudge(
+  dispatcher: Dispatcher,
+  row: EffectRow,
+  contract: Contract,
+  actor: string,
+): Promise<Verdict | 'moved' | undefined> {
+  const { deps } = dispatcher;
+  const rule = contract.execution.evidence;
+  if (rule === undefined) return undefined;
+  const facts: Omit<JudgeFacts, 'askedAtMs'> = {
+    rule,
+    inFlightMaxMs: row.inFlightMaxMs,
+    firstClaimedAtMs: row.recordedAtMs,
+    sendByMaxAtMs: row.sendByAtMs ?? row.recordedAtMs,
+    sentLate: row.sentLate,
+    clockMarginMs: deps.settings.clockMarginMs,
+  };
+  if (row.attention === 'EXPIRED') return { kind: 'INCONCLUSIVE', why: row.reason ?? 'expired', expired: true };
+  const scope = { ...scopeOf(deps, contract, row.id, await recordedArgs(deps, row)), ref: row.providerRef };
+  await debugPoint('before_look', row.id.call);
+  const seen = await look(deps, rule, {
+    contract,
+    scope,
+    account: row.account,
+    settleAtMs: settleAtMs(facts),
+    differedBefore: row.stateBefore === 'different',
+  });
+  await debugPoint('looked', row.id.call);
+  const verdict = judge(seen.observation, { ...facts, askedAtMs: seen.askedAtMs });
+  deps.events.verdict?.(contract.tool, verdict.kind);
+  const moved = await settleBy(dispatcher, row, verdict, seen, actor);
+  await debugPoint('verdict_written', row.id.call);
+  return moved ? 'moved' : verdict;
+}
+
+/** Writes the look, and its move when the verdict makes one. */
+async function settleBy(
+  dispatcher: Dispatcher,
+  row: EffectRow,
+  verdict: Verdict,
+  seen: LookResult,
+  actor: string,
+): Promise<boolean> {
+  const { deps } = dispatcher;
+  const written: Look = {
+    id: row.id,
+    fence: row.fence,
+    askedAtMs: seen.askedAtMs,
+    verdict: verdict.kind,
+    why: 'why' in verdict ? verdict.why : null,
+    observed: deps.codec.encode(JSON.stringify(seen.observation), { tenant: row.id.tenant }),
+    actor,
+  };
+  const to = verdict.kind === 'CONFIRMED' ? 'CONFIRMED' : verdict.kind === 'ABSENT_SETTLED' ? 'NOT_APPLIED' : undefined;
+  // An IDEMPOTENT or REPLAYABLE effect that never happened is still wanted: it is sent again while it may be.
+  const stillWanted = to === 'NOT_APPLIED' && (row.effectClass === 'IDEMPOTENT' || row.effectClass === 'REPLAYABLE');
+  const allowed =
+    to !== undefined && transition('UNKNOWN', to, 'evidence', { sends: row.sends, sentLate: row.sentLate }).allowed;
+  if (to === undefined || !allowed || (stillWanted && (await resendable(dispatcher, row)))) {
+    await deps.ledger.run('record look', () => recordLook(deps.ledger.sql, written, keepPlan(row)));
+    return false;
+  }
+  const m: Move = {
+    ...moveOf(row, to, actor),
+    settledBy: 'evidence',
+    ...(to === 'CONFIRMED'
+      ? { result: encodeResult(deps, row.id.tenant, seen.result), providerRef: seen.reference }
+      : { reasonCode: 'proven_absent', reason: 'the provider showed that it never happened' }),
+    event: { kind: 'evidence', actor, data: { verdict: verdict.kind, askedAtMs: seen.askedAtMs } },
+  };
+  try {
+    return await deps.ledger.run('record verdict', () => recordVerdict(deps.ledger.sql, written, m));
+  } catch (error) {
+    if (constraintOf(error) !== 'effects_one_artefact') throw error;
+    const why = `artefact ${seen.reference} already confirms another effect`;
+    await deps.ledger.run('record look', () =>
+      recordLook(
+        deps.ledger.sql,
+        { ...written, verdict: 'CONFLICT', why },
+        { inMs: deps.settings.lookMaxMs, attention: 'CONFLICT', reason: why },
+      ),
+    );
+    return true;
+  }
+}
+
+async function resendable(dispatcher: Dispatcher, row: EffectRow): Promise<boolean> {
+  const contract = await dispatcher.deps.registry.byDigest(row.contractDigest);
+  const window = contract === undefined ? undefined : resendWindow(contract, row);
+  return window !== undefined && row.nowMs < window.untilMs;
+}
+
+/** A re-send comes only after the provider has not been seen to have it, nor to have something else. */
+function mayResendAfter(verdict: Verdict | undefined): boolean {
+  return verdict === undefined || verdict.kind !== 'CONFLICT';
+}
+
+function nextLook(
+  dispatcher: Dispatcher,
+  row: EffectRow,
+  contract: Contract,
+  verdict: Verdict | undefined,
+  window: { fromMs: number; untilMs: number } | undefined,
+): NextLook {
+  const { settings } = dispatcher.deps;
+  const backoffMs = Math.min(settings.lookMinMs * 2 ** Math.min(row.looks, 20), settings.lookMaxMs);
+  const moments: number[] = [];
+  if (verdict?.kind === 'ABSENT_TOO_EARLY') moments.push(verdict.settleAtMs);
+  if (window !== undefined && window.fromMs < window.untilMs) moments.push(window.fromMs);
+  const until = moments.map((at) => at - row.nowMs + AFTER_MS).filter((ms) => ms > 0);
+  const { attention, reason } = alarm(dispatcher, row, contract, verdict, window);
+  if (attention === 'EXPIRED') return { inMs: EXPIRED_MS, attention, reason };
+  return { inMs: Math.max(AFTER_MS, Math.min(backoffMs, ...until)), attention, reason };
+}
+
+/** Whether a person is to be called, and what is known. */
+function alarm(
+  dispatcher: Dispatcher,
+  row: EffectRow,
+  contract: Contract,
+  verdict: Verdict | undefined,
+  window: { fromMs: number; untilMs: number } | undefined,
+): { attention: Attention | null; reason: string | null } {
+  const willResend = window !== undefined && row.nowMs < window.untilMs;
+  if (verdict === undefined) {
+    if (willResend)
+      return {
+        attention: null,
+        reason: 'waiting until earlier sends are over; then it is sent again with the same key',
+      };
+    return {
+      attention: 'NEEDS_DECISION',
+      reason: `${row.reason ?? 'no clear answer'}; the contract names no evidence`,
+    };
+  }
+  if (verdict.kind === 'CONFLICT') return { attention: 'CONFLICT', reason: verdict.why };
+  if (verdict.kind === 'ABSENT_TOO_EARLY')
+    return { attention: null, reason: 'not there yet; it is too early for that to prove anything' };
+  if (verdict.kind === 'INCONCLUSIVE') {
+    if (verdict.expired) return { attention: 'EXPIRED', reason: verdict.why };
+    const suggests = contract.execution.evidence?.absence !== 'proves' && verdict.why.startsWith('absent');
+    const tired = row.looks + 1 >= dispatcher.deps.settings.attentionAfterLooks;
+    return { attention: !willResend && (suggests || tired) ? 'NEEDS_DECISION' : null, reason: verdict.why };
+  }
+  return { attention: row.attention, reason: row.reason };
+}
+
+function keepPlan(row: EffectRow): NextLook {
+  return { inMs: 0, attention: row.attention, reason: null };
+}
+
+async function plan(dispatcher: Dispatcher, row: EffectRow, next: NextLook): Promise<void> {
+  const { ledger } = dispatcher.deps;
+  await ledger.run('plan look', () => planLook(ledger.sql, row.id, row.fence, next));
+}
+
+function moveOf(row: EffectRow, to: Move['to'], actor: string): Move {
+  return {
+    id: row.id,
+    expect: { status: row.status, fence: row.fence },
+    to,
+    settledBy: 'evidence',
+    result: null,
+    resultInfo: null,
+    providerRef: null,
+    reasonCode: null,
+    reason: null,
+    attention: null,
+    event: { kind: 'evidence', actor },
+  };
+}

@@ -1,0 +1,146 @@
+import { canonicalJson } from '../contracts/canonical-json.ts';
+import type { Contract, EffectClass, JsonValue } from '../contracts/contract.ts';
+import { markSentLate, type Settlement } from '../db/statements/index.ts';
+import type { Answer } from '../effects/answer.ts';
+import type { EffectId, EffectKey } from '../effects/effect.ts';
+import { readAnswer } from '../effects/read-answer.ts';
+import { transition } from '../effects/transition.ts';
+import type { ProviderAdapter, RenderedRequest, Secret } from '../providers/provider.ts';
+import { monotonicMs, wallMs } from './clock.ts';
+import { debugPoint } from './debug-point.ts';
+import type { DispatcherDeps } from './deps.ts';
+import type { FleetLease } from './lease.ts';
+
+/** A claim held by this process, ready to be sent once. */
+export interface HeldClaim {
+  readonly id: EffectId;
+  readonly contract: Contract;
+  readonly effectClass: EffectClass;
+  readonly provider: ProviderAdapter;
+  readonly request: RenderedRequest;
+  readonly effectKey: EffectKey;
+  readonly secret: Secret | null;
+  readonly nonce: string;
+  /** Claims so far, this one included. */
+  readonly sends: number;
+  /** Monotonic and wall clock, read **before** the claim statement was issued (PROTOCOL 3.1). */
+  readonly claimIssuedMs: number;
+  readonly claimIssuedWallMs: number;
+}
+
+/** Sends a held claim once and says what to write about the answer. Never throws. */
+export async function sendClaimed(deps: DispatcherDeps, lease: FleetLease, claim: HeldClaim): Promise<Settlement> {
+  const { execution } = claim.contract;
+  const late = () =>
+    monotonicMs() - claim.claimIssuedMs >= execution.sendByMs ||
+    wallMs() - claim.claimIssuedWallMs >= execution.sendByMs;
+  let woke = false;
+  let sentLate = false;
+  await debugPoint('before_first_byte', claim.id.call);
+  deps.events.sent?.(claim.contract.tool);
+  const answer = await claim.provider.send({
+    contract: claim.contract,
+    request: claim.request,
+    effectKey: claim.effectKey,
+    secret: claim.secret,
+    timeoutMs: execution.timeoutMs,
+    connectWithinMs: Math.max(0, execution.sendByMs - (monotonicMs() - claim.claimIssuedMs)),
+    gate: () => {
+      woke = late() || !lease.isFresh();
+      return woke ? 'late' : 'go';
+    },
+    wrote: () => {
+      // PROTOCOL 3.2: read both clocks again; a pause between check and write makes absence prove nothing.
+      sentLate = late();
+      void debugPoint('written', claim.id.call);
+      return sentLate ? 'drop' : 'keep';
+    },
+  });
+  await debugPoint('answered', claim.id.call);
+  if (sentLate) await markSentLate(deps.ledger.sql, claim.id, lease.processId).catch(() => undefined);
+  const settlement = settlementOf(deps, claim, readAnswer(claim.contract, answer), woke, lease.processId);
+  return { ...settlement, sentLate };
+}
+
+const NOTHING = {
+  result: null,
+  resultInfo: null,
+  providerRef: null,
+  reasonCode: null,
+  reason: null,
+  attention: null,
+  sentLate: false,
+  lookInMs: 0,
+} as const;
+
+function settlementOf(
+  deps: DispatcherDeps,
+  claim: HeldClaim,
+  answer: Answer,
+  woke: boolean,
+  actor: string,
+): Settlement {
+  const base = { ...NOTHING, id: claim.id, nonce: claim.nonce, actor };
+  switch (answer.kind) {
+    case 'applied':
+    case 'applied_partly':
+      return {
+        ...base,
+        to: 'CONFIRMED',
+        result: encodeResult(deps, claim.id.tenant, answer.result),
+        resultInfo: infoOf(answer),
+        providerRef: answer.reference,
+      };
+    case 'accepted':
+      return {
+        ...base,
+        to: 'UNKNOWN',
+        providerRef: answer.reference,
+        reason: 'the provider accepted it and works on it',
+      };
+    case 'refused':
+      return definite(claim, base, 'refused_by_provider', `${answer.code}: ${answer.message}`, { refused: true });
+    case 'not_sent':
+      return woke
+        ? definite(claim, base, 'sent_too_late', 'the worker woke after its send-by time and stayed silent', {
+            notSent: true,
+          })
+        : definite(claim, base, 'not_sent', answer.why, { notSent: true });
+    case 'no_answer':
+      return { ...base, to: 'UNKNOWN', reason: answer.why, providerRef: answer.reference ?? null };
+  }
+}
+
+/** NOT_APPLIED where the table of moves allows it; else an earlier send may have been applied. */
+function definite(
+  claim: HeldClaim,
+  base: Omit<Settlement, 'to'>,
+  code: string,
+  reason: string,
+  facts: { refused?: boolean; notSent?: boolean },
+): Settlement {
+  const verdict = transition('DISPATCHED', 'NOT_APPLIED', 'holder', {
+    sends: claim.sends,
+    pure: claim.effectClass === 'PURE',
+    ...facts,
+  });
+  return verdict.allowed
+    ? { ...base, to: 'NOT_APPLIED', reasonCode: code, reason }
+    : { ...base, to: 'UNKNOWN', reason };
+}
+
+/** A result as the ledger keeps it. */
+export function encodeResult(deps: DispatcherDeps, tenant: string, result: JsonValue): string {
+  return deps.codec.encode(canonicalJson(result), { tenant });
+}
+
+function infoOf(answer: Extract<Answer, { kind: 'applied' | 'applied_partly' }>): Settlement['resultInfo'] {
+  const info = {
+    ...(answer.resultTruncated ? { truncated: true } : {}),
+    ...(answer.returnsMismatch
+      ? { returnsMismatch: answer.returnsMismatch.map((p) => `${p.pointer} ${p.message}`) }
+      : {}),
+    ...(answer.kind === 'applied_partly' ? { parts: answer.parts } : {}),
+  };
+  return Object.keys(info).length === 0 ? null : info;
+}

@@ -1,0 +1,119 @@
+import { constraintOf } from '../db/errors.ts';
+import {
+  appendEvent,
+  type EffectRow,
+  flagConflict,
+  move,
+  readEffect,
+  type Settlement,
+  settleConfirmed,
+  settleTroubled,
+} from '../db/statements/index.ts';
+import { isHoldfastError } from '../effects/errors.ts';
+import { transition } from '../effects/transition.ts';
+import { sleep } from './clock.ts';
+import type { DispatcherDeps } from './deps.ts';
+
+const RETRY_MIN_MS = 100;
+const RETRY_MAX_MS = 1000;
+
+/**
+ * Writes a holder's answer, however long the ledger is away: the answer is in this process only, so it
+ * is tried until it is written (PROTOCOL 3.3, crash point "Postgres gone while sending"). Resolves with
+ * `undefined` when the row moved as asked, or with the row as it is when something else had settled it.
+ */
+export async function writeSettlement(
+  deps: DispatcherDeps,
+  settlement: Settlement,
+  attempt: { onRetry?: (error: unknown) => void } = {},
+): Promise<EffectRow | undefined> {
+  let wanted = settlement;
+  for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(2 * waitMs, RETRY_MAX_MS)) {
+    try {
+      return await tryOnce(deps, wanted);
+    } catch (error) {
+      if (constraintOf(error) === 'effects_one_artefact') {
+        // Another effect was confirmed by this artefact already: this answer is no proof (PROTOCOL 6.5).
+        wanted = oneArtefact(wanted);
+        continue;
+      }
+      if (!isHoldfastError(error) || error.code !== 'ledger_unreachable') throw error;
+      attempt.onRetry?.(error);
+      await sleep(waitMs);
+    }
+  }
+}
+
+/** The same answer, no longer as proof: its artefact already confirms another effect. */
+function oneArtefact(settlement: Settlement): Settlement {
+  return {
+    ...settlement,
+    to: 'UNKNOWN',
+    result: null,
+    providerRef: null,
+    attention: 'CONFLICT',
+    reason: `the provider answered with artefact ${settlement.providerRef ?? ''}, which confirms another effect`,
+  };
+}
+
+async function tryOnce(deps: DispatcherDeps, s: Settlement): Promise<EffectRow | undefined> {
+  const { ledger } = deps;
+  const write = s.to === 'CONFIRMED' ? settleConfirmed : settleTroubled;
+  if (await ledger.run('settle', () => write(ledger.sql, s))) return undefined;
+  const row = await ledger.run('read after settle', () => readEffect(ledger.sql, s.id));
+  // Written by an attempt whose reply was lost: same outcome, same nonce.
+  if (row === undefined || (row.nonce === s.nonce && row.status === s.to)) return undefined;
+  await ledger.run('keep late answer', () => keepLateAnswer(deps, s, row));
+  return ledger.run('read after late answer', () => readEffect(ledger.sql, s.id));
+}
+
+/** A holder's answer that comes after its claim was given up (rules 4 and 10; PROTOCOL 7). */
+async function keepLateAnswer(deps: DispatcherDeps, s: Settlement, row: EffectRow): Promise<void> {
+  const { sql } = deps.ledger;
+  if (s.to === 'UNKNOWN') return;
+  const facts = {
+    sends: row.sends,
+    pure: row.effectClass === 'PURE',
+    refused: s.reasonCode === 'refused_by_provider',
+    notSent: s.reasonCode !== 'refused_by_provider',
+  };
+  const event = { id: s.id, fence: row.fence, actor: s.actor, reason: s.reason };
+  const data = { to: s.to, nonce: s.nonce, code: s.reasonCode, result: s.result, providerRef: s.providerRef };
+  if (row.status === s.to) {
+    await appendEvent(sql, { ...event, kind: 'late_answer_agrees', data: { to: s.to, nonce: s.nonce } });
+    return;
+  }
+  if (row.status === 'DISPATCHED') {
+    // Another claim is in flight; the reconciliation takes this answer as proof if that one brings none.
+    await appendEvent(sql, { ...event, kind: 'late_answer_kept', data });
+    return;
+  }
+  const verdict = transition(row.status, s.to, 'late_answer', facts);
+  if (!verdict.allowed) {
+    const contradicts = row.status === 'CONFIRMED';
+    await (contradicts ? flagConflict : appendEvent)(sql, {
+      ...event,
+      kind: 'late_answer_kept',
+      data: { ...data, refusedBecause: verdict.why },
+    });
+    return;
+  }
+  const moved = await move(sql, {
+    id: s.id,
+    expect: { status: row.status, fence: row.fence },
+    to: s.to,
+    settledBy: 'late_answer',
+    result: s.result,
+    resultInfo: s.resultInfo,
+    providerRef: s.providerRef,
+    reasonCode: s.reasonCode,
+    reason: s.reason,
+    attention: verdict.attention,
+    event: { kind: 'late_answer', actor: s.actor, data: { nonce: s.nonce } },
+  });
+  // Lost a race with evidence or a decision: judge the row as it is now.
+  if (!moved) {
+    const again = await readEffect(sql, s.id);
+    if (again !== undefined) await keepLateAnswer(deps, s, again);
+  }
+}

@@ -1,0 +1,12 @@
+import type { CallInput, DispatchResult } from '../activities/types.ts';
+import { type DispatchOptions, dispatchFromWorkflow } from './dispatch.ts';
+
+export interface DispatchCallInput {
+  readonly call: CallInput;
+  readonly options?: DispatchOptions;
+}
+
+/** One call from outside Temporal that goes on without its caller; id `call:<tenant>:<run>:<call>`. */
+export async function dispatchCall(input: DispatchCallInput): Promise<DispatchResult> {
+  return dispatchFromWorkflow(input.call, input.options);
+}
