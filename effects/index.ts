@@ -24,5 +24,5 @@ export { effectKey } from './effect-key.ts';
 export { ERRORS, type ErrorCode, HoldfastError, isHoldfastError } from './errors.ts';
 export { type JudgeFacts, judge, type Observation, settleAtMs, type Verdict } from './judge.ts';
 export { readAnswer } from './read-answer.ts';
-export { type Cursor, evidenceArguments, type Look, type LookContext, nextCursor, observe } from './read-evidence.ts';
+export { evidenceArguments, type LookContext, nextCursor, type Observed, observe } from './read-evidence.ts';
 export { MOVERS, type MoveFacts, type Mover, type MoveVerdict, transition } from './transition.ts';

@@ -56,6 +56,7 @@ export function judge(seen: Observation, facts: JudgeFacts): Verdict {
     case 'inconclusive':
       return expired(facts) ?? { kind: 'INCONCLUSIVE', why: seen.why };
     case 'found':
+      if (!(seen.matches >= 1)) return { kind: 'INCONCLUSIVE', why: 'said to be found, but with no match' };
       if (seen.matches > 1) return { kind: 'CONFLICT', why: `${seen.matches} artefacts carry this effect's key` };
       if (!seen.equal) return { kind: 'CONFLICT', why: 'found, but with other content than was sent' };
       return { kind: 'CONFIRMED' };
@@ -79,11 +80,12 @@ function judgeAbsence(seen: Extract<Observation, { kind: 'absent' }>, facts: Jud
   if (late) return late;
   if (!seen.complete) return { kind: 'INCONCLUSIVE', why: 'not all pages were read' };
   const settleAt = settleAtMs(facts);
-  if (facts.askedAtMs < settleAt) return { kind: 'ABSENT_TOO_EARLY', settleAtMs: settleAt };
+  // Comparisons are negated so that a figure that is not a number never passes for proof.
+  if (!(facts.askedAtMs >= settleAt)) return { kind: 'ABSENT_TOO_EARLY', settleAtMs: settleAt };
   if (facts.sentLate) return { kind: 'INCONCLUSIVE', why: 'bytes left after send-by, so absence proves nothing' };
   if (facts.rule.absence !== 'proves') return { kind: 'INCONCLUSIVE', why: 'absent, but absence only suggests here' };
   const byListing = facts.rule.by === 'listing' || facts.rule.by === 'search';
-  if (byListing && (seen.passes < 2 || seen.passesApartMs < facts.rule.lagMs)) {
+  if (byListing && !(seen.passes >= 2 && seen.passesApartMs >= facts.rule.lagMs)) {
     return { kind: 'INCONCLUSIVE', why: 'absence by listing needs two full passes, a lag apart' };
   }
   return { kind: 'ABSENT_SETTLED' };

@@ -17,7 +17,8 @@ const RPC_REFUSALS = new Set(['-32700', '-32600', '-32601', '-32602']);
  *
  * The contract's `answers` come first, in order. Then the defaults, which claim as little as they can: success is
  * applied, 202 is accepted, and everything else is no answer. A PURE call may hear "refused" more often, since
- * nothing hangs on it; a mail server's own 4yz or 5yz reply to the transaction is a refusal by RFC 5321.
+ * nothing hangs on it; a mail server's own 4yz or 5yz reply to the transaction is a refusal by RFC 5321, and a mail
+ * taken for some recipients only is applied partly.
  *
  * Results are redacted by `returns.redact` and cut at `returns.size_max`. A result that does not fit
  * `returns.schema` is flagged and applied all the same: the provider has acted. For MCP the schema is held against
@@ -53,11 +54,8 @@ function byRule(contract: Contract, rule: AnswerRule, answer: Response): Answer 
   switch (rule.means) {
     case 'applied':
       return { kind: 'applied', ...resultOf(contract, answer), reference };
-    case 'applied_partly': {
-      const { result, ...notes } = resultOf(contract, answer);
-      const parts = rule.parts === undefined ? null : (getPointer(result, rule.parts) ?? null);
-      return { kind: 'applied_partly', result, parts, reference, ...notes };
-    }
+    case 'applied_partly':
+      return partly(contract, answer, rule.parts, rule.ref);
     case 'accepted':
       return { kind: 'accepted', reference };
     case 'refused':
@@ -70,6 +68,8 @@ function byRule(contract: Contract, rule: AnswerRule, answer: Response): Answer 
 function byDefault(contract: Contract, answer: Response): Answer {
   const { status } = answer;
   if (isSuccess(status)) {
+    const rejected = contract.execution.transport.kind === 'mail' ? childOf(answer.body, 'rejected') : undefined;
+    if (Array.isArray(rejected) && rejected.length > 0) return partly(contract, answer, '');
     return { kind: 'applied', ...resultOf(contract, answer), reference: referenceOf(contract, answer) };
   }
   if (status === 202 && contract.execution.transport.kind === 'http') {
@@ -79,20 +79,25 @@ function byDefault(contract: Contract, answer: Response): Answer {
   return noAnswer(contract, answer, `${status} does not say whether it happened`);
 }
 
+function partly(contract: Contract, answer: Response, partsAt: string | undefined, ref?: string): Answer {
+  const { result, ...notes } = resultOf(contract, answer);
+  const parts = partsAt === undefined ? null : (getPointer(result, partsAt) ?? null);
+  return { kind: 'applied_partly', result, parts, reference: referenceOf(contract, answer, ref), ...notes };
+}
+
 function isRefusal(contract: Contract, { status, body }: Response): boolean {
   const { transport, effect } = contract.execution;
   if (transport.kind === 'mail') return isMailRefusal(status, body);
   if (effect !== 'PURE') return false;
-  if (transport.kind === 'mcp') return status === 'error' || RPC_REFUSALS.has(String(status));
+  if (transport.kind === 'mcp' && (status === 'error' || RPC_REFUSALS.has(String(status)))) return true;
   return typeof status === 'number' && status >= 400 && status < 500 && !NOT_NOW.has(status);
 }
 
-/** RFC 5321: after a 4yz or 5yz reply the server has not taken the mail. A 421 to the data may come from a server that stops. */
+/** RFC 5321 section 4.2.1: after a 4yz or 5yz reply to the transaction the server has not taken the mail. */
 function isMailRefusal(status: number | string, body: JsonValue): boolean {
   const command = childOf(body, 'command');
-  const stage = typeof command === 'string' ? /^(MAIL|RCPT|DATA)\b/i.exec(command)?.[1]?.toUpperCase() : undefined;
-  if (typeof status !== 'number' || status < 400 || status > 599 || stage === undefined) return false;
-  return !(status === 421 && stage === 'DATA');
+  const inTransaction = typeof command === 'string' && /^(?:MAIL|RCPT|DATA)\b/i.test(command);
+  return inTransaction && typeof status === 'number' && status >= 400 && status <= 599;
 }
 
 function refused(contract: Contract, answer: Response): Answer {

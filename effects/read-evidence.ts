@@ -1,4 +1,4 @@
-import type { AnswerPattern, EvidenceRule, JsonObject, JsonValue } from '../contracts/contract.ts';
+import type { AnswerPattern, Contract, EvidenceRule, JsonObject, JsonValue } from '../contracts/contract.ts';
 import { getPointer } from '../contracts/pointer.ts';
 import { placeholderValue, renderJson, type Scope, templatePlaceholders } from '../contracts/template.ts';
 import type { ProviderAnswer } from './answer.ts';
@@ -19,24 +19,16 @@ export interface LookContext {
   readonly differedBefore?: boolean;
   /** `returns.redact` of the evidence contract: pointers into a page. */
   readonly redactPage?: readonly string[];
-  /** `returns.redact` of the call's own contract: pointers into the result. */
-  readonly redactResult?: readonly string[];
-  /** Largest result kept, in bytes. Default 1 MiB. */
-  readonly resultBytesMax?: number;
 }
 
-export interface Look {
+/** What a look showed, and what of it is kept. */
+export interface Observed {
   readonly observation: Observation;
   /** The provider's own reference of what was found. */
   readonly reference: string | null;
   /** What is kept as the result of the effect when it was found; null otherwise. Redacted and cut to size. */
   readonly result: JsonValue;
 }
-
-export type Cursor =
-  | { readonly kind: 'last' }
-  | { readonly kind: 'next'; readonly cursor: string | number }
-  | { readonly kind: 'broken'; readonly why: string };
 
 /**
  * The arguments of one evidence call: the rule's `with`, filled, and the cursor of the page wanted.
@@ -48,8 +40,19 @@ export function evidenceArguments(rule: EvidenceRule, scope: Scope, cursor?: str
   return cursor === undefined || rule.cursorArg === undefined ? args : { ...args, [rule.cursorArg]: cursor };
 }
 
-/** Whether a page names a next one. Missing, null, false and empty mean the last page; anything but a text or number is broken. */
-export function nextCursor(rule: Pick<EvidenceRule, 'next'>, page: ProviderAnswer): Cursor {
+/** The cursor with which to ask for the page after this one; `undefined` after the last page, and after one that cannot be read. */
+export function nextCursor(rule: Pick<EvidenceRule, 'next'>, page: ProviderAnswer): string | number | undefined {
+  const cursor = cursorOf(rule, page);
+  return cursor.kind === 'next' ? cursor.cursor : undefined;
+}
+
+type Cursor =
+  | { readonly kind: 'last' }
+  | { readonly kind: 'next'; readonly cursor: string | number }
+  | { readonly kind: 'broken'; readonly why: string };
+
+/** Missing, null, false and empty mean the last page; anything else but a text or number is broken. */
+function cursorOf(rule: Pick<EvidenceRule, 'next'>, page: ProviderAnswer): Cursor {
   if (page.kind !== 'response') return { kind: 'broken', why: page.why };
   if (page.truncated === true) return { kind: 'broken', why: 'the page was cut' };
   const cursor = rule.next === undefined ? undefined : getPointer(page.body, rule.next);
@@ -57,37 +60,47 @@ export function nextCursor(rule: Pick<EvidenceRule, 'next'>, page: ProviderAnswe
   if (typeof cursor === 'number' || (typeof cursor === 'string' && cursor.length <= CURSOR_CHARS_MAX)) {
     return { kind: 'next', cursor };
   }
-  return { kind: 'broken', why: `the cursor at ${rule.next} is neither a text nor a number` };
+  return { kind: 'broken', why: `the cursor at ${rule.next} is neither a short text nor a number` };
 }
 
 /**
  * Reads what a look at the provider showed, by positive patterns only (PROTOCOL 6.1): an answer that fits neither
- * `found` nor `absent` says nothing. Pure, never throws, knows nothing of time.
+ * `found` nor `absent` says nothing. Pure, never throws, knows nothing of time. What is kept as the result is
+ * redacted by the evidence contract's pointers and by the call contract's own, and cut at its `returns.size_max`.
  *
- * @param pages the answers of one look in order: one for key, ref and state, all pages read for a listing.
+ * @param contract the effect's recorded contract; its `execution.evidence` is the rule.
+ * @param pages the answers of one look in order: one for key, ref and state, all pages read where there are `items`.
  */
 export function observe(
-  rule: EvidenceRule,
+  contract: Contract,
   scope: Scope,
   pages: readonly ProviderAnswer[],
   context: LookContext = {},
-): Look {
+): Observed {
+  const rule = contract.execution.evidence;
+  if (rule === undefined) return nothing('the contract has no evidence rule');
+  const look: Look = { rule, scope, context, returns: contract.returns };
   try {
-    const responses: Response[] = [];
-    for (const page of pages) {
-      if (page.kind === 'response' && page.truncated !== true) responses.push(page);
-    }
-    const [first] = responses;
-    if (rule.items !== undefined) return observeItems(rule, rule.items, scope, pages, responses, context);
-    if (first === undefined || pages.length !== 1) return nothing(whyUnreadable(pages));
-    return rule.by === 'state' ? observeState(rule, scope, first, context) : observeOne(rule, scope, first, context);
+    if (rule.items !== undefined) return observeItems(look, rule.items, pages);
+    const [page] = pages;
+    if (page?.kind !== 'response' || page.truncated === true || pages.length !== 1)
+      return nothing(whyUnreadable(pages));
+    return rule.by === 'state' ? observeState(look, page) : observeOne(look, page);
   } catch (error) {
     if (isHoldfastError(error)) return nothing(`the evidence rule cannot be filled: ${error.message}`);
     throw error;
   }
 }
 
-function nothing(why: string): Look {
+/** One look, as every step of reading it needs. */
+interface Look {
+  readonly rule: EvidenceRule;
+  readonly scope: Scope;
+  readonly context: LookContext;
+  readonly returns: Contract['returns'];
+}
+
+function nothing(why: string): Observed {
   return { observation: { kind: 'inconclusive', why }, reference: null, result: null };
 }
 
@@ -105,20 +118,20 @@ function fits(pattern: AnswerPattern, response: Response, scope: Scope): 'yes' |
   return matchWhere(where, response, scope);
 }
 
-function observeOne(rule: EvidenceRule, scope: Scope, response: Response, context: LookContext): Look {
+function observeOne(look: Look, response: Response): Observed {
+  const { rule, scope, context } = look;
   const found = fits(rule.found, response, scope);
   const absent = fits(rule.absent, response, scope);
   if (found === 'yes' && absent === 'yes') return nothing('the answer fits both patterns, found and absent');
-  if (found === 'yes') return foundLook(rule, scope, [{ seen: response, body: redacted(response, context) }], context);
-  if (absent === 'yes') {
-    return { observation: { kind: 'absent', complete: true, ...passesOf(context) }, reference: null, result: null };
-  }
+  if (found === 'yes') return foundOf(look, [{ seen: response, body: redacted(response, context) }]);
+  if (absent === 'yes') return absentOf(true, context);
   const drift = found === 'missing' || absent === 'missing' ? '; a field that the rule compares is missing' : '';
   return nothing(`the answer (${response.status}) fits neither pattern, found or absent${drift}`);
 }
 
 /** Different means: read as it should be, and not as wanted. A field that is gone is not a difference. */
-function observeState(rule: EvidenceRule, scope: Scope, response: Response, context: LookContext): Look {
+function observeState(look: Look, response: Response): Observed {
+  const { rule, scope, context } = look;
   const found = fits(rule.found, response, scope);
   const named = rule.absent.status !== undefined || rule.absent.where !== undefined;
   const absent = named && fits(rule.absent, response, scope) === 'yes';
@@ -127,15 +140,12 @@ function observeState(rule: EvidenceRule, scope: Scope, response: Response, cont
   if (found !== 'yes' && !absent && !(found === 'no' && readable)) {
     return nothing(`the answer (${response.status}) does not show the state`);
   }
-  const same = found === 'yes' ? equality(rule, scope, response) : 'no';
+  const same = found === 'yes' ? equality(look, response) : 'no';
   if (same === 'missing') return nothing('the state was shown, but a field to compare is missing');
-  const observation: Observation = {
-    kind: 'state',
-    equal: same === 'yes',
-    differedBefore: context.differedBefore === true,
-  };
+  const differedBefore = context.differedBefore === true;
+  const observation: Observation = { kind: 'state', equal: same === 'yes', differedBefore };
   if (same === 'no') return { observation, reference: null, result: null };
-  return { observation, ...kept(rule, response, redacted(response, context), context) };
+  return { observation, ...kept(look, { seen: response, body: redacted(response, context) }) };
 }
 
 /** Something that matched: as it was seen, and its body as it may be kept. */
@@ -144,42 +154,34 @@ interface Match {
   readonly body: JsonValue;
 }
 
-function observeItems(
-  rule: EvidenceRule,
-  items: string,
-  scope: Scope,
-  pages: readonly ProviderAnswer[],
-  responses: readonly Response[],
-  context: LookContext,
-): Look {
+function observeItems(look: Look, items: string, pages: readonly ProviderAnswer[]): Observed {
   const matches: Match[] = [];
-  let doubt = responses.length === pages.length && pages.length > 0 ? undefined : whyUnreadable(pages);
-  for (const page of responses) {
-    const read = readPage(rule, items, scope, page, context);
+  let doubt: string | undefined = pages.length === 0 ? whyUnreadable(pages) : undefined;
+  for (const page of pages) {
+    const whole = page.kind === 'response' && page.truncated !== true;
+    const read = whole ? readPage(look, items, page) : { matches: [], doubt: whyUnreadable([page]) };
     matches.push(...read.matches);
     doubt ??= read.doubt;
   }
   // What was found stands, whatever else could not be read; only absence needs every page.
-  if (matches.length > 0) return foundLook(rule, scope, distinct(rule, matches), context);
+  if (matches.length > 0) return foundOf(look, distinct(look.rule, matches));
   if (doubt !== undefined) return nothing(doubt);
-  const complete = allPages(rule, pages);
-  if (complete !== true && complete !== false) return nothing(complete.why);
-  return { observation: { kind: 'absent', complete, ...passesOf(context) }, reference: null, result: null };
+  const complete = allPages(look.rule, pages);
+  return typeof complete === 'boolean' ? absentOf(complete, look.context) : nothing(complete.why);
 }
 
-function readPage(
-  rule: EvidenceRule,
-  items: string,
-  scope: Scope,
-  page: Response,
-  context: LookContext,
-): { matches: Match[]; doubt: string | undefined } {
-  const readAsItShould: AnswerPattern =
-    rule.absent.status === undefined && rule.found.status !== undefined
-      ? { ...rule.absent, status: rule.found.status }
-      : rule.absent;
-  if (fits(readAsItShould, page, scope) !== 'yes')
+interface PageRead {
+  readonly matches: readonly Match[];
+  /** Why this page cannot speak for absence. */
+  readonly doubt: string | undefined;
+}
+
+function readPage({ rule, scope, context }: Look, items: string, page: Response): PageRead {
+  const status = rule.absent.status ?? rule.found.status;
+  const readAsItShould: AnswerPattern = { ...rule.absent, ...(status !== undefined && { status }) };
+  if (fits(readAsItShould, page, scope) !== 'yes') {
     return { matches: [], doubt: `a page (${page.status}) was not read as it should be` };
+  }
   const list = getPointer(page.body, items);
   if (!Array.isArray(list)) return { matches: [], doubt: `a page has no list at ${items || 'its root'}` };
   const clean = getPointer(redacted(page, context), items);
@@ -207,11 +209,11 @@ function distinct(rule: EvidenceRule, matches: readonly Match[]): Match[] {
   });
 }
 
-/** True when the last page says that it is the last; a cursor that comes twice does not advance. */
+/** True when the last page says that it is the last, false when there are more; a cursor that comes twice does not advance. */
 function allPages(rule: EvidenceRule, pages: readonly ProviderAnswer[]): boolean | { readonly why: string } {
   const seen = new Set<string>();
   for (const [index, page] of pages.entries()) {
-    const next = nextCursor(rule, page);
+    const next = cursorOf(rule, page);
     if (next.kind === 'broken') return { why: next.why };
     if (next.kind === 'last') return index === pages.length - 1 ? true : { why: 'a page after the last one' };
     const text = JSON.stringify(next.cursor);
@@ -221,27 +223,25 @@ function allPages(rule: EvidenceRule, pages: readonly ProviderAnswer[]): boolean
   return false;
 }
 
-function foundLook(rule: EvidenceRule, scope: Scope, matches: readonly Match[], context: LookContext): Look {
+function absentOf(complete: boolean, { passes = 1, passesApartMs = 0 }: LookContext): Observed {
+  return { observation: { kind: 'absent', complete, passes, passesApartMs }, reference: null, result: null };
+}
+
+function foundOf(look: Look, matches: readonly Match[]): Observed {
   const [match] = matches;
   if (match === undefined) return nothing('nothing was found');
-  const equal = equality(rule, scope, match.seen);
+  const equal = equality(look, match.seen);
   if (matches.length === 1 && equal === 'missing') return nothing('found, but a field to compare is missing');
-  const { reference, result } = kept(rule, match.seen, match.body, context);
-  if (rule.reference !== undefined && reference === null)
-    return nothing(`found, but without a reference at ${rule.reference}`);
-  return {
-    observation: { kind: 'found', matches: matches.length, equal: equal === 'yes', reference },
-    reference,
-    result,
-  };
+  const { reference, result } = kept(look, match);
+  if (look.rule.reference !== undefined && reference === null) {
+    return nothing(`found, but without a reference at ${look.rule.reference}`);
+  }
+  const observation: Observation = { kind: 'found', matches: matches.length, equal: equal === 'yes', reference };
+  return { observation, reference, result };
 }
 
 /** Whether `equals` holds. What the call did not give is not compared: the provider may have its own default. */
-function equality(
-  rule: EvidenceRule,
-  scope: Scope,
-  seen: Pick<Response, 'body' | 'headers'>,
-): 'yes' | 'no' | 'missing' {
+function equality({ rule, scope }: Look, seen: Match['seen']): 'yes' | 'no' | 'missing' {
   let result: 'yes' | 'no' | 'missing' = 'yes';
   for (const [place, wanted] of Object.entries(rule.equals)) {
     if (notGiven(wanted, scope)) continue;
@@ -259,21 +259,14 @@ function notGiven(wanted: JsonValue, scope: Scope): boolean {
   );
 }
 
-function kept(
-  rule: EvidenceRule,
-  seen: Pick<Response, 'body' | 'headers'>,
-  body: JsonValue,
-  context: LookContext,
-): { reference: string | null; result: JsonValue } {
+function kept({ rule, returns }: Look, { seen, body }: Match): { reference: string | null; result: JsonValue } {
   const result = rule.result === undefined ? body : (getPointer(body, rule.result) ?? null);
-  const { redactResult = [], resultBytesMax = 1024 * 1024 } = context;
-  return { reference: referenceAt(seen, rule.reference), result: keep(result, redactResult, resultBytesMax).result };
+  return {
+    reference: referenceAt(seen, rule.reference),
+    result: keep(result, returns.redact, returns.sizeMaxBytes).result,
+  };
 }
 
 function redacted(response: Response, context: LookContext): JsonValue {
   return context.redactPage === undefined ? response.body : redact(response.body, context.redactPage);
-}
-
-function passesOf(context: LookContext): { passes: number; passesApartMs: number } {
-  return { passes: context.passes ?? 1, passesApartMs: context.passesApartMs ?? 0 };
 }
