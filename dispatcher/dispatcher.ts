@@ -131,7 +131,13 @@ export class Dispatcher {
   async #fly(call: Call, hashes: CallHashes): Promise<Outcome> {
     for (let attempt = 1; ; attempt += 1) {
       const prepared = await prepare(this.deps, call, hashes);
-      if ('error' in prepared) return this.#refuse(call, hashes, prepared);
+      if ('error' in prepared) {
+        // What the cache knew of the policy may be old: a refusal is final, so it is made on fresh knowledge only.
+        const stale = attempt === 1 && prepared.error.code === 'credential_policy_changed';
+        if (!stale) return this.#refuse(call, hashes, prepared);
+        this.deps.registry.forgetPolicy();
+        continue;
+      }
       const result = await this.#tryClaimed(prepared, attempt);
       if (result !== 'again') return result;
     }

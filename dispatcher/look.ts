@@ -4,7 +4,7 @@ import type { Scope } from '../contracts/template.ts';
 import { readClock } from '../db/statements/index.ts';
 import type { EffectKey } from '../effects/effect.ts';
 import { isHoldfastError } from '../effects/errors.ts';
-import { evidenceArguments, type Look, type LookContext, nextCursor, observe } from '../effects/read-evidence.ts';
+import { evidenceArguments, type LookContext, nextCursor, type Observed, observe } from '../effects/read-evidence.ts';
 import type { ProviderAnswer, Secret } from '../providers/provider.ts';
 import { sleep } from './clock.ts';
 import type { DispatcherDeps } from './deps.ts';
@@ -26,7 +26,7 @@ export interface Question {
   readonly differedBefore: boolean;
 }
 
-export interface LookResult extends Look {
+export interface LookResult extends Observed {
   /** Database clock, read before the look started. */
   readonly askedAtMs: number;
 }
@@ -41,7 +41,7 @@ export async function look(deps: DispatcherDeps, rule: EvidenceRule, q: Question
   const askedAtMs = await deps.ledger.run('read clock', () => readClock(deps.ledger.sql));
   if ('why' in asker)
     return { askedAtMs, observation: { kind: 'inconclusive', why: asker.why }, reference: null, result: null };
-  const context = contextOf(q, asker.contract);
+  const context: LookContext = { redactPage: asker.contract.returns.redact, differedBefore: q.differedBefore };
   const first = await onePass(asker.ask, rule, q, context);
   const byListing = rule.by === 'listing' || rule.by === 'search';
   const { observation } = first;
@@ -58,16 +58,6 @@ export async function look(deps: DispatcherDeps, rule: EvidenceRule, q: Question
   const againAtMs = await deps.ledger.run('read clock', () => readClock(deps.ledger.sql));
   const second = await onePass(asker.ask, rule, q, { ...context, passes: 2, passesApartMs: againAtMs - askedAtMs });
   return { ...second, askedAtMs };
-}
-
-function contextOf(q: Question, evidence: Contract): LookContext {
-  const { redact, sizeMaxBytes } = q.contract.returns;
-  return {
-    redactPage: evidence.returns.redact,
-    redactResult: redact,
-    resultBytesMax: sizeMaxBytes,
-    differedBefore: q.differedBefore,
-  };
 }
 
 /** Source `state`: what the resource looked like before the claim (PROTOCOL 6.5); null where it does not matter or was not to be seen. */
@@ -98,7 +88,12 @@ async function askerFor(deps: DispatcherDeps, rule: EvidenceRule, q: Question): 
     return { why: `the evidence contract ${rule.call.tool}@${rule.call.version} is not in the registry` };
   if (contract.execution.effect !== 'PURE') return { why: `the evidence contract ${rule.call.tool} is not PURE` };
   const provider = providerOf(deps, contract);
-  const secret = await evidenceSecret(deps, contract, q.account);
+  let secret = await evidenceSecret(deps, contract, q.account);
+  if (secret !== null && 'why' in secret) {
+    // The cached policy may be old.
+    deps.registry.forgetPolicy();
+    secret = await evidenceSecret(deps, contract, q.account);
+  }
   if (secret !== null && 'why' in secret) return secret;
   const live = await provider.verify(contract);
   if (live.kind !== 'same' && live.kind !== 'not_checked')
@@ -146,7 +141,7 @@ async function evidenceSecret(
   }
 }
 
-async function onePass(ask: Ask, rule: EvidenceRule, q: Question, context: LookContext): Promise<Look> {
+async function onePass(ask: Ask, rule: EvidenceRule, q: Question, context: LookContext): Promise<Observed> {
   const pages: ProviderAnswer[] = [];
   let cursor: string | number | undefined;
   do {
@@ -159,8 +154,7 @@ async function onePass(ask: Ask, rule: EvidenceRule, q: Question, context: LookC
     }
     const page = await ask(args);
     pages.push(page);
-    const next = nextCursor(rule, page);
-    cursor = next.kind === 'next' ? next.cursor : undefined;
+    cursor = nextCursor(rule, page);
   } while (cursor !== undefined && rule.cursorArg !== undefined && pages.length < PAGES_MAX);
-  return observe(rule, q.scope, pages, context);
+  return observe(q.contract, q.scope, pages, context);
 }

@@ -60,6 +60,8 @@ export async function resendEffect(
   if (row.requestHash === null || !requestHash.equals(row.requestHash) || scope.effectKey !== row.effectKey) {
     throw new HoldfastError('contract_parked', 'this release would send another request than the recorded one');
   }
+  // Not the hot path: ask the policy anew rather than act on an old one.
+  deps.registry.forgetPolicy();
   const credential = row.credential === null ? null : await sameAccount(deps, row);
   const secret = credential === null ? null : secretFor(deps, credential);
   const live = await provider.verify(contract);

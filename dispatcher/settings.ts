@@ -23,8 +23,6 @@ export interface DispatcherSettings {
   readonly pureSendsMax: number;
   /** Arguments above this are stored first and passed by reference. Default 8192. */
   readonly inlineBytesMax: number;
-  /** How long a credential's current version is cached; the claim statement checks it anyway. Default 1000. */
-  readonly credentialCacheMs: number;
   /** How long shutdown waits for answers before it settles UNKNOWN. Default 30000. */
   readonly shutdownMs: number;
   /** How long shutdown then tries to write the rest as UNKNOWN; the fencer does it otherwise. Default 5000. */
@@ -44,7 +42,6 @@ export const DEFAULT_SETTINGS: DispatcherSettings = Object.freeze({
   attentionAfterLooks: 8,
   pureSendsMax: 5,
   inlineBytesMax: 8192,
-  credentialCacheMs: 1000,
   shutdownMs: 30_000,
   giveUpMs: 5000,
 });

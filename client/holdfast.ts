@@ -1,0 +1,266 @@
+import { randomUUID } from 'node:crypto';
+import { type Client, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
+import { type PayloadCodec, passThrough } from '../db/codec.ts';
+import type { Ledger } from '../db/connect.ts';
+import { RegistryCache } from '../db/contract-cache.ts';
+import { type EffectDetails, type EffectFilter, type EffectPage, listEffects, showEffect } from '../db/queries.ts';
+import { type EffectRow, readEffect, recordRefusal } from '../db/statements/index.ts';
+import { storeArguments } from '../dispatcher/call-input.ts';
+import { type DecisionAnswer, type DecisionRequest, decide } from '../dispatcher/decide.ts';
+import type { Dispatcher } from '../dispatcher/dispatcher.ts';
+import { outcomeOf } from '../dispatcher/outcome.ts';
+import { awaitOutcome } from '../dispatcher/outcome-wait.ts';
+import { hashCall } from '../dispatcher/prepare.ts';
+import { DEFAULT_SETTINGS, type DispatcherSettings } from '../dispatcher/settings.ts';
+import { type Call, type EffectId, effectIdText, type Outcome } from '../effects/effect.ts';
+import { HoldfastError } from '../effects/errors.ts';
+import type { dispatchCall } from '../workflows/dispatch-call.ts';
+import { taskQueues } from '../workflows/queues.ts';
+import { Reconciliations } from './reconciliations.ts';
+import { translateTemporal } from './temporal-errors.ts';
+
+export interface HoldfastOptions {
+  readonly ledger: Ledger;
+  /** For the `workflow` lane and for starting reconciliations; without it only the `direct` lane and the ledger serve. */
+  readonly temporal?: Client;
+  /** For the `direct` lane, and for eager starts: the dispatcher of this very process. */
+  readonly dispatcher?: Dispatcher;
+  /** True when this process hosts a worker of the dispatch queue on the same connection. */
+  readonly hostsWorker?: boolean;
+  readonly queuePrefix?: string;
+  readonly codec?: PayloadCodec;
+  readonly settings?: DispatcherSettings;
+}
+
+/** A call and how it is wanted. The lane changes cost, never the guarantee. */
+export interface DispatchRequest extends Call {
+  /** Default `workflow`: goes on when this process is gone. `direct`: in this process's own dispatcher. */
+  readonly lane?: 'workflow' | 'direct';
+  /** Milliseconds to wait for an outcome that is not UNKNOWN. Default 30000. */
+  readonly waitMs?: number;
+}
+
+/** What {@link Holdfast.decide} takes; ids, actor and source are the caller's own words. */
+export type DecideRequest = Omit<DecisionRequest, 'decisionId' | 'force' | 'correction' | 'result' | 'expected'> &
+  Partial<Pick<DecisionRequest, 'decisionId' | 'force' | 'correction' | 'expected'>> & { readonly result?: unknown };
+
+const WAIT_DEFAULT_MS = 30_000;
+
+/** The lanes from outside a workflow, decisions and queries. Safe to share; holds no state of its own. */
+export class Holdfast {
+  readonly #options: HoldfastOptions;
+  readonly #registry: RegistryCache;
+  readonly #codec: PayloadCodec;
+  readonly #settings: DispatcherSettings;
+  readonly #reconciliations: Reconciliations | undefined;
+
+  constructor(options: HoldfastOptions) {
+    this.#options = options;
+    this.#registry = new RegistryCache(options.ledger);
+    this.#codec = options.codec ?? passThrough;
+    this.#settings = options.settings ?? DEFAULT_SETTINGS;
+    this.#reconciliations =
+      options.temporal === undefined
+        ? undefined
+        : new Reconciliations(options.temporal, taskQueues(options.queuePrefix).reconcile);
+  }
+
+  /**
+   * Dispatches one call and waits for its outcome. Idempotent per call id: a repeat gets the recorded outcome,
+   * or joins. Resolves with CONFIRMED, NOT_APPLIED (also for refusals, with their code) or UNKNOWN.
+   * Throws HoldfastError for malformed calls, `call_id_reused`, `busy`, `ledger_unreachable`, `temporal_unreachable`.
+   */
+  async dispatch(request: DispatchRequest): Promise<Outcome> {
+    const { lane = 'workflow', waitMs = WAIT_DEFAULT_MS, ...call } = request;
+    const hash = hashCall(call).argsHash.toString('hex');
+    const outcome = lane === 'direct' ? await this.#direct(call, waitMs) : await this.#byWorkflow(call, hash, waitMs);
+    if (outcome.status !== 'UNKNOWN' || waitMs <= 0) return outcome;
+    return awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, waitMs);
+  }
+
+  async #direct(call: Call, waitMs: number): Promise<Outcome> {
+    const { dispatcher } = this.#options;
+    if (dispatcher === undefined) {
+      throw new HoldfastError('bad_input', 'the direct lane needs a dispatcher in this process', { place: '/lane' });
+    }
+    return within(waitMs, dispatcher.dispatch(call), () =>
+      awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, 0),
+    );
+  }
+
+  async #byWorkflow(call: Call, argsHash: string, waitMs: number): Promise<Outcome> {
+    const client = this.#temporal();
+    const argsRef = await storeArguments(
+      { ledger: this.#options.ledger, codec: this.#codec, settings: this.#settings },
+      call.tenant,
+      call.args,
+    );
+    const { args: _args, ...rest } = call;
+    const input = argsRef === undefined ? call : { ...rest, argsRef };
+    try {
+      const handle = await client.workflow.start<typeof dispatchCall>('dispatchCall', {
+        workflowId: `call:${call.tenant}:${call.run}:${call.call}`,
+        taskQueue: taskQueues(this.#options.queuePrefix).dispatch,
+        args: [{ call: input }],
+        // The ledger answers a repeat, so a closed run is no obstacle, and a running one is joined.
+        workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+        workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
+        ...(this.#options.hostsWorker ? { requestEagerStart: true } : {}),
+      });
+      const result = await within(waitMs, handle.result(), () => undefined);
+      if (result === undefined) return await this.#notYet(call);
+      if (
+        result.argsHash !== argsHash ||
+        result.outcome.tool !== call.tool ||
+        result.outcome.version !== call.version
+      ) {
+        throw new HoldfastError(
+          'call_id_reused',
+          `${effectIdText(call)} already names a call with another contract or other arguments`,
+        );
+      }
+      return result.outcome;
+    } catch (error) {
+      throw translateTemporal(error);
+    }
+  }
+
+  /** The wait is over and the workflow goes on: tell what the ledger knows. */
+  async #notYet(call: Call): Promise<Outcome> {
+    const row = await this.#row(call);
+    if (row !== undefined) return awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, 0);
+    return {
+      status: 'UNKNOWN',
+      effectId: effectIdText(call),
+      tool: call.tool,
+      version: call.version,
+      effectClass: null,
+      message: `accepted, but no worker has recorded it yet; repeat with the same call id to hear its outcome, effect id ${effectIdText(call)}`,
+      attention: null,
+      nextLookAt: null,
+    };
+  }
+
+  /** Waits up to `waitMs` for an effect to be settled. Throws `effect_not_found`. */
+  async outcome(id: EffectId, waitMs = 0): Promise<Outcome> {
+    return awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, id, waitMs);
+  }
+
+  /**
+   * Makes a final "not sent" of a call that nobody recorded yet, or says what its row says (PROTOCOL 2.4).
+   * A caller that gives up asks this first, and only then tells its user.
+   */
+  async withdraw(call: Call, actor: string): Promise<Outcome> {
+    const { argsHash } = hashCall(call);
+    const contract = await this.#registry.resolve(call).catch(() => undefined);
+    const { ledger } = this.#options;
+    await ledger.run('withdraw', () =>
+      recordRefusal(ledger.sql, {
+        id: call,
+        tool: call.tool,
+        version: call.version,
+        contractDigest: contract === undefined ? Buffer.alloc(0) : Buffer.from(contract.digest.slice(-64), 'hex'),
+        effectClass: contract?.execution.effect ?? null,
+        provider: contract?.execution.provider ?? null,
+        argsHash,
+        code: 'withdrawn',
+        message: 'the call was withdrawn before anything was sent',
+        by: 'withdrawal',
+        actor,
+      }),
+    );
+    const row = await this.#row(call);
+    const outcome = row === undefined ? undefined : outcomeOf(row, this.#codec);
+    return outcome ?? awaitOutcome({ ledger, codec: this.#codec }, call, 0);
+  }
+
+  /** One effect with its whole history. Throws `effect_not_found`. */
+  effect(id: EffectId, options: { payloads?: boolean } = {}): Promise<EffectDetails> {
+    return showEffect(this.#options.ledger, id, options.payloads ? this.#codec : undefined);
+  }
+
+  effects(filter: EffectFilter = {}): Promise<EffectPage> {
+    return listEffects(this.#options.ledger, filter);
+  }
+
+  /**
+   * Rules by hand. Recorded in the ledger at once, also with the fleet and Temporal down; a running
+   * reconciliation is told afterwards. Without `expected` the current version of the effect is taken.
+   */
+  async decide(request: DecideRequest): Promise<DecisionAnswer> {
+    const row = await this.#row(request.id);
+    if (row === undefined)
+      throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(request.id)}`, {
+        place: effectIdText(request.id),
+      });
+    const { result, ...rest } = request;
+    const encoded =
+      result === undefined ? {} : { result: this.#codec.encode(JSON.stringify(result), { tenant: request.id.tenant }) };
+    const { ledger } = this.#options;
+    const answer = await decide(
+      { ledger, contract: (digest) => this.#registry.byDigest(digest), clockMarginMs: this.#settings.clockMarginMs },
+      {
+        decisionId: randomUUID(),
+        force: false,
+        correction: false,
+        expected: { status: row.status, fence: row.fence },
+        ...rest,
+        ...encoded,
+      },
+    );
+    // Only so that the workflow closes soon; the decision stands without it.
+    await this.checkNow(request.id).catch(() => undefined);
+    return answer;
+  }
+
+  /** Asks for a look now: starts the reconciliation where none runs. Throws `effect_not_found`, `temporal_unreachable`. */
+  async checkNow(id: EffectId): Promise<void> {
+    const row = await this.#row(id);
+    if (row === undefined)
+      throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(id)}`, { place: effectIdText(id) });
+    this.#temporal();
+    try {
+      await this.#reconciliations?.nudge({
+        id,
+        tool: row.tool,
+        version: row.version,
+        effectClass: row.effectClass ?? 'UNKNOWN',
+      });
+    } catch (error) {
+      throw translateTemporal(error);
+    }
+  }
+
+  /** The digest of a published version, to be pinned by a caller. Throws `tool_contract_not_found`. */
+  async pin(tool: string, version: string): Promise<{ tool: string; version: string; digest: string }> {
+    const contract = await this.#registry.resolve({ tool, version });
+    return { tool, version, digest: contract.digest };
+  }
+
+  #row(id: EffectId): Promise<EffectRow | undefined> {
+    const { ledger } = this.#options;
+    return ledger.run('read', () => readEffect(ledger.sql, id));
+  }
+
+  #temporal(): Client {
+    const { temporal } = this.#options;
+    if (temporal === undefined)
+      throw new HoldfastError('temporal_unreachable', 'this client has no connection to Temporal');
+    return temporal;
+  }
+}
+
+/** `work`, or what `late` says after `ms`; the work itself goes on. */
+async function within<T, L>(ms: number, work: Promise<T>, late: () => L | Promise<L>): Promise<T | L> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<'late'>((resolve) => {
+    timer = setTimeout(() => resolve('late'), ms);
+  });
+  try {
+    const first = await Promise.race([work.then((value) => ({ value })), timeout]);
+    return first === 'late' ? await late() : first.value;
+  } finally {
+    clearTimeout(timer);
+    work.catch(() => undefined);
+  }
+}

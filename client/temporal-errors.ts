@@ -1,0 +1,27 @@
+import { WorkflowFailedError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { ERRORS, type ErrorCode, HoldfastError, isHoldfastError } from '../effects/errors.ts';
+
+/** What a call through Temporal threw, as a HoldfastError: the failure's type is the code; all else is Temporal being away. */
+export function translateTemporal(error: unknown): HoldfastError {
+  if (isHoldfastError(error)) return error;
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof ApplicationFailure && cause.type != null && cause.type in ERRORS) {
+      const [detail] = (cause.details ?? []) as { place?: string | null; next?: string }[];
+      return new HoldfastError(cause.type as ErrorCode, cause.message, {
+        ...(typeof detail?.place === 'string' ? { place: detail.place } : {}),
+        ...(typeof detail?.next === 'string' ? { next: detail.next } : {}),
+      });
+    }
+  }
+  if (error instanceof WorkflowFailedError) {
+    return new HoldfastError(
+      'internal',
+      `the workflow failed: ${(error.cause as Error | undefined)?.message ?? error.message}`,
+      { cause: error },
+    );
+  }
+  return new HoldfastError('temporal_unreachable', `no answer from Temporal: ${(error as Error).message}`, {
+    cause: error,
+  });
+}

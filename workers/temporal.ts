@@ -1,0 +1,43 @@
+import { Client } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import { HoldfastError } from '../effects/errors.ts';
+import type { HoldfastConfig } from './config.ts';
+
+const DEFAULT_ADDRESS = '127.0.0.1:7233';
+const CONNECT_TIMEOUT_MS = 10_000;
+
+export interface TemporalParts {
+  readonly connection: NativeConnection;
+  /** On the workers' own connection, which is what eager starts need. */
+  readonly client: Client;
+  readonly namespace: string;
+}
+
+/** Connects to Temporal. Throws `temporal_unreachable`. */
+export async function connectTemporal(config: HoldfastConfig): Promise<TemporalParts> {
+  const { address = DEFAULT_ADDRESS, namespace = 'default', tls } = config.temporal;
+  try {
+    const connection = await withTimeout(
+      NativeConnection.connect({ address, ...(tls ? { tls: true } : {}) }),
+      CONNECT_TIMEOUT_MS,
+    );
+    return { connection, client: new Client({ connection, namespace }), namespace };
+  } catch (error) {
+    throw new HoldfastError('temporal_unreachable', `no answer from Temporal at ${address}`, {
+      place: address,
+      cause: error,
+    });
+  }
+}
+
+async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('timed out')), ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
