@@ -137,6 +137,9 @@ class WatchedStdio extends StdioClientTransport {
 }
 
 function stdioTransport(server: StdioServer, secretAs: string, secret: Secret | null): MadeTransport {
+  if (secret !== null && !/^env [A-Za-z_][A-Za-z0-9_]*$/.test(secretAs)) {
+    throw new Error(`a secret for a stdio server travels in its environment: set secret_as to env NAME`);
+  }
   const env = { ...server.env, ...(secret && { [secretAs.replace(/^env /, '')]: secret.value }) };
   const transport = new WatchedStdio({
     command: server.command,
