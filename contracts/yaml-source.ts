@@ -138,14 +138,15 @@ class Walk {
       this.#aliases += 1;
       if (this.#aliases > ALIASES_MAX) return this.#stop(pointer, `more than ${ALIASES_MAX} aliases`, offset);
       const target = node.resolve(this.#document) as Node | undefined;
-      return this.#target(target, path, offset);
+      if (target !== undefined) return this.#target(target, path, offset);
+      this.refuse(pointer, `nothing is called *${node.source}`, offset);
+      return null;
     }
     return this.#target(node, path, offset);
   }
 
-  #target(node: Node | undefined, path: Path, offset: number): JsonValue {
+  #target(node: Node, path: Path, offset: number): JsonValue {
     const pointer = pointerOf(path);
-    if (node === undefined) return null;
     if (node.tag !== undefined) this.refuse(pointer, `the tag ${node.tag} is not taken`, offset, 'remove it');
     if (isMap(node)) return this.#map(node as YAMLMap<Node, Node | null>, path, offset);
     if (isSeq(node)) return node.items.map((item, index) => this.#value(item as Node, [...path, index], offset));
