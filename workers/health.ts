@@ -60,7 +60,12 @@ async function answer(fleet: Fleet, url: string): Promise<Reply> {
 async function ready(fleet: Fleet) {
   const workers = fleet.workers.map((worker) => {
     const { runState, workflowPollerState, activityPollerState } = worker.getStatus();
-    return { taskQueue: worker.options.taskQueue, state: runState, workflowPoller: workflowPollerState, activityPoller: activityPollerState };
+    return {
+      taskQueue: worker.options.taskQueue,
+      state: runState,
+      workflowPoller: workflowPollerState,
+      activityPoller: activityPollerState,
+    };
   });
   const [postgres, temporal] = await Promise.all([
     works(() => fleet.ledger.run('ready', () => fleet.ledger.sql`SELECT 1`, 2_000)),
