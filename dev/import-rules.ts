@@ -24,7 +24,16 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     // Workflow code is deterministic, and cached workflows that load zod run out of memory.
     withoutPackages: ['node:', 'zod', 'ai', 'postgres', 'drizzle-orm', '@temporalio/client', '@temporalio/worker'],
   },
-  client: { may: { contracts: 'all', effects: 'all', db: 'all', dispatcher: 'all', workflows: 'types' } },
+  client: {
+    may: {
+      contracts: 'all',
+      effects: 'all',
+      db: 'all',
+      dispatcher: 'all',
+      workflows: 'types',
+      'workflows/queues.ts': 'all',
+    },
+  },
   workers: {
     may: {
       contracts: 'all',
