@@ -33,7 +33,6 @@ export const ROOMS: Readonly<Record<string, Room>> = {
       workflows: 'types',
       // Names of task queues; imports nothing.
       'workflows/queues.ts': 'all',
-      'workflows/queues.ts': 'all',
     },
   },
   workers: {
