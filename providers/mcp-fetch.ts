@@ -24,7 +24,7 @@ export function fetchOver(origin: Origin, connectWithinMs: number): FetchLike {
       headers: Object.fromEntries(new Headers(init.headers)),
       body,
       idleMaxMs: IDLE_STRICT_MS,
-      connectWithinMs,
+      connectWithinMs: flight?.connectWithinMs ?? connectWithinMs,
       ...(init.signal && { signal: init.signal }),
       ...limitsOf(flight, method),
     });

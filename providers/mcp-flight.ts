@@ -44,6 +44,10 @@ export class Flight {
     return 'go';
   };
 
+  get connectWithinMs(): number {
+    return this.#input.connectWithinMs;
+  }
+
   wrote(): void {
     this.#input.wrote();
   }
