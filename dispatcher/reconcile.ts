@@ -57,17 +57,34 @@ async function readRow(dispatcher: Dispatcher, id: EffectId): Promise<EffectRow>
 
 async function step(dispatcher: Dispatcher, row: EffectRow, actor: string): Promise<void> {
   const contract = await dispatcher.deps.registry.byDigest(row.contractDigest);
-  if (contract === undefined)
+  if (contract === undefined) {
     throw new HoldfastError('contract_parked', `${row.tool}@${row.version} cannot be loaded by its digest`);
+  }
   if (await takeKeptAnswer(dispatcher, row, actor)) return;
   if (row.effectClass === 'PURE') return repeatPure(dispatcher, row, contract, actor);
-  const verdict = await lookAndJudge(dispatcher, row, contract, actor);
+  const matter: Matter = { dispatcher, row, contract, window: resendWindow(contract, row), actor };
+  // The look is written with the plan for the next one; a re-send overrides the plan.
+  const verdict = await lookAndJudge(matter);
   if (verdict === 'moved') return;
-  const window = resendWindow(contract, row);
-  if (window !== undefined && row.nowMs >= window.fromMs && row.nowMs < window.untilMs && mayResendAfter(verdict)) {
-    if ((await resendEffect(dispatcher, row, contract)) !== undefined) return;
-  }
-  await plan(dispatcher, row, nextLook(dispatcher, row, contract, verdict, window));
+  if (verdict === undefined) await plan(dispatcher, row, nextLook(matter, undefined));
+  if (mayResend(matter, verdict)) await resendEffect(dispatcher, row, contract);
+}
+
+/** One effect under reconciliation. */
+interface Matter {
+  readonly dispatcher: Dispatcher;
+  readonly row: EffectRow;
+  readonly contract: Contract;
+  /** When it may be sent again, by class and time. */
+  readonly window: { readonly fromMs: number; readonly untilMs: number } | undefined;
+  readonly actor: string;
+}
+
+/** A re-send comes only after the provider was not seen to have something else under this key. */
+function mayResend({ row, window }: Matter, verdict: Verdict | undefined): boolean {
+  return (
+    window !== undefined && row.nowMs >= window.fromMs && row.nowMs < window.untilMs && verdict?.kind !== 'CONFLICT'
+  );
 }
 
 /** A holder's own answer, kept while another claim was open, is proof (rule 4). */
@@ -107,12 +124,8 @@ async function repeatPure(dispatcher: Dispatcher, row: EffectRow, contract: Cont
   );
 }
 
-async function lookAndJudge(
-  dispatcher: Dispatcher,
-  row: EffectRow,
-  contract: Contract,
-  actor: string,
-): Promise<Verdict | 'moved' | undefined> {
+async function lookAndJudge(matter: Matter): Promise<Verdict | 'moved' | undefined> {
+  const { dispatcher, row, contract } = matter;
   const { deps } = dispatcher;
   const rule = contract.execution.evidence;
   if (rule === undefined) return undefined;
@@ -137,19 +150,14 @@ async function lookAndJudge(
   await debugPoint('looked', row.id.call);
   const verdict = judge(seen.observation, { ...facts, askedAtMs: seen.askedAtMs });
   deps.events.verdict?.(contract.tool, verdict.kind);
-  const moved = await settleBy(dispatcher, row, verdict, seen, actor);
+  const moved = await settleBy(matter, verdict, seen);
   await debugPoint('verdict_written', row.id.call);
   return moved ? 'moved' : verdict;
 }
 
 /** Writes the look, and its move when the verdict makes one. */
-async function settleBy(
-  dispatcher: Dispatcher,
-  row: EffectRow,
-  verdict: Verdict,
-  seen: LookResult,
-  actor: string,
-): Promise<boolean> {
+async function settleBy(matter: Matter, verdict: Verdict, seen: LookResult): Promise<boolean> {
+  const { dispatcher, row, window, actor } = matter;
   const { deps } = dispatcher;
   const written: Look = {
     id: row.id,
@@ -161,12 +169,11 @@ async function settleBy(
     actor,
   };
   const to = verdict.kind === 'CONFIRMED' ? 'CONFIRMED' : verdict.kind === 'ABSENT_SETTLED' ? 'NOT_APPLIED' : undefined;
-  // An IDEMPOTENT or REPLAYABLE effect that never happened is still wanted: it is sent again while it may be.
-  const stillWanted = to === 'NOT_APPLIED' && (row.effectClass === 'IDEMPOTENT' || row.effectClass === 'REPLAYABLE');
-  const allowed =
-    to !== undefined && transition('UNKNOWN', to, 'evidence', { sends: row.sends, sentLate: row.sentLate }).allowed;
-  if (to === undefined || !allowed || (stillWanted && (await resendable(dispatcher, row)))) {
-    await deps.ledger.run('record look', () => recordLook(deps.ledger.sql, written, keepPlan(row)));
+  // What never happened and may still be sent again is still wanted.
+  const stillWanted = to === 'NOT_APPLIED' && window !== undefined && row.nowMs < window.untilMs;
+  const facts = { sends: row.sends, sentLate: row.sentLate };
+  if (to === undefined || stillWanted || !transition('UNKNOWN', to, 'evidence', facts).allowed) {
+    await deps.ledger.run('record look', () => recordLook(deps.ledger.sql, written, nextLook(matter, verdict)));
     return false;
   }
   const m: Move = {
@@ -193,69 +200,46 @@ async function settleBy(
   }
 }
 
-async function resendable(dispatcher: Dispatcher, row: EffectRow): Promise<boolean> {
-  const contract = await dispatcher.deps.registry.byDigest(row.contractDigest);
-  const window = contract === undefined ? undefined : resendWindow(contract, row);
-  return window !== undefined && row.nowMs < window.untilMs;
-}
-
-/** A re-send comes only after the provider has not been seen to have it, nor to have something else. */
-function mayResendAfter(verdict: Verdict | undefined): boolean {
-  return verdict === undefined || verdict.kind !== 'CONFLICT';
-}
-
-function nextLook(
-  dispatcher: Dispatcher,
-  row: EffectRow,
-  contract: Contract,
-  verdict: Verdict | undefined,
-  window: { fromMs: number; untilMs: number } | undefined,
-): NextLook {
-  const { settings } = dispatcher.deps;
+function nextLook(matter: Matter, verdict: Verdict | undefined): NextLook {
+  const { row, window } = matter;
+  const { settings } = matter.dispatcher.deps;
   const backoffMs = Math.min(settings.lookMinMs * 2 ** Math.min(row.looks, 20), settings.lookMaxMs);
   const moments: number[] = [];
   if (verdict?.kind === 'ABSENT_TOO_EARLY') moments.push(verdict.settleAtMs);
   if (window !== undefined && window.fromMs < window.untilMs) moments.push(window.fromMs);
   const until = moments.map((at) => at - row.nowMs + AFTER_MS).filter((ms) => ms > 0);
-  const { attention, reason } = alarm(dispatcher, row, contract, verdict, window);
+  const { attention, reason } = alarm(matter, verdict);
   if (attention === 'EXPIRED') return { inMs: EXPIRED_MS, attention, reason };
   return { inMs: Math.max(AFTER_MS, Math.min(backoffMs, ...until)), attention, reason };
 }
 
 /** Whether a person is to be called, and what is known. */
 function alarm(
-  dispatcher: Dispatcher,
-  row: EffectRow,
-  contract: Contract,
+  { dispatcher, row, contract, window }: Matter,
   verdict: Verdict | undefined,
-  window: { fromMs: number; untilMs: number } | undefined,
 ): { attention: Attention | null; reason: string | null } {
   const willResend = window !== undefined && row.nowMs < window.untilMs;
-  if (verdict === undefined) {
-    if (willResend)
-      return {
-        attention: null,
-        reason: 'waiting until earlier sends are over; then it is sent again with the same key',
-      };
-    return {
-      attention: 'NEEDS_DECISION',
-      reason: `${row.reason ?? 'no clear answer'}; the contract names no evidence`,
-    };
+  switch (verdict?.kind) {
+    case undefined:
+      return willResend
+        ? { attention: null, reason: 'no clear answer; it is sent again with the same key once earlier sends are over' }
+        : {
+            attention: 'NEEDS_DECISION',
+            reason: 'no clear answer, and the contract names no evidence: only a person can settle it',
+          };
+    case 'CONFLICT':
+      return { attention: 'CONFLICT', reason: verdict.why };
+    case 'ABSENT_TOO_EARLY':
+      return { attention: null, reason: 'not there yet; it is too early for that to prove anything' };
+    case 'INCONCLUSIVE': {
+      if (verdict.expired) return { attention: 'EXPIRED', reason: verdict.why };
+      const suggests = contract.execution.evidence?.absence !== 'proves' && verdict.why.startsWith('absent');
+      const tired = row.looks + 1 >= dispatcher.deps.settings.attentionAfterLooks;
+      return { attention: !willResend && (suggests || tired) ? 'NEEDS_DECISION' : null, reason: verdict.why };
+    }
+    default:
+      return { attention: row.attention, reason: row.reason };
   }
-  if (verdict.kind === 'CONFLICT') return { attention: 'CONFLICT', reason: verdict.why };
-  if (verdict.kind === 'ABSENT_TOO_EARLY')
-    return { attention: null, reason: 'not there yet; it is too early for that to prove anything' };
-  if (verdict.kind === 'INCONCLUSIVE') {
-    if (verdict.expired) return { attention: 'EXPIRED', reason: verdict.why };
-    const suggests = contract.execution.evidence?.absence !== 'proves' && verdict.why.startsWith('absent');
-    const tired = row.looks + 1 >= dispatcher.deps.settings.attentionAfterLooks;
-    return { attention: !willResend && (suggests || tired) ? 'NEEDS_DECISION' : null, reason: verdict.why };
-  }
-  return { attention: row.attention, reason: row.reason };
-}
-
-function keepPlan(row: EffectRow): NextLook {
-  return { inMs: 0, attention: row.attention, reason: null };
 }
 
 async function plan(dispatcher: Dispatcher, row: EffectRow, next: NextLook): Promise<void> {

@@ -36,14 +36,14 @@ export interface NextLook {
 /** The evidence of a look that moved nothing, and the plan for the next. True while the effect was still as judged. */
 export async function recordLook(sql: HotSql, look: Look, next: NextLook): Promise<boolean> {
   const rows = await sql`
-    WITH seen AS (${insertLook(sql, look)}), planned AS (${planUpdate(sql, look.id, look.fence, next, 1)})
+    WITH seen AS (${insertLook(sql, look)}), planned AS (${planUpdate(sql, look.id, look.fence, next)})
     SELECT 1 FROM planned`;
   return rows.length === 1;
 }
 
-/** Plans the next look without one having been made (parked, expired, waiting for a window). */
+/** Plans the next look without one having been made (parked, no evidence rule, waiting for a window); counts as one for the backoff. */
 export async function planLook(sql: HotSql, id: EffectId, fence: number, next: NextLook): Promise<boolean> {
-  return (await planUpdate(sql, id, fence, next, 0)).length === 1;
+  return (await planUpdate(sql, id, fence, next)).length === 1;
 }
 
 function insertLook(sql: HotSql, look: Look) {
@@ -54,10 +54,10 @@ function insertLook(sql: HotSql, look: Look) {
       ${look.observed}::text, ${look.actor}::text)`;
 }
 
-function planUpdate(sql: HotSql, id: EffectId, fence: number, next: NextLook, looks: number) {
+function planUpdate(sql: HotSql, id: EffectId, fence: number, next: NextLook) {
   return sql`
     UPDATE holdfast.effects
-    SET next_look_at = clock_timestamp() + ${next.inMs}::float8 * interval '1 millisecond', looks = looks + ${looks}::int,
+    SET next_look_at = clock_timestamp() + ${next.inMs}::float8 * interval '1 millisecond', looks = looks + 1,
       attention = ${next.attention}::text, reason = coalesce(${next.reason}::text, reason)
     WHERE tenant = ${id.tenant} AND run_id = ${id.run} AND call_id = ${id.call}
       AND status = 'UNKNOWN' AND fence = ${fence}::int
