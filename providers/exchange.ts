@@ -48,7 +48,7 @@ class AnswerTimeout extends Error {}
 
 const idleSince = new WeakMap<Duplex, Mark>();
 
-/** A server that talks out of turn would have its text read as the answer to the next request. */
+/** A server that talks out of turn could have its text read as the next answer. Node 24 ends such a socket itself, Node 20 keeps it. */
 function endOutOfTurn(this: Duplex): void {
   this.destroy();
 }
