@@ -43,9 +43,8 @@ const STOP_WITHIN_MS = 30_000;
  * @throws Error in one line.
  */
 export async function openCluster(binaries: PostgresBinaries, as: RunAs, options: ClusterOptions): Promise<Cluster> {
-  const { dataDir } = options;
+  const dataDir = ownedDirectory(options.dataDir, as);
   const pgData = join(dataDir, 'data');
-  ownedDirectory(dataDir, as);
   if (!existsSync(pgData)) await makeCluster(binaries, as, dataDir);
   checkCluster(binaries, as, pgData);
   const password = readFileSync(join(dataDir, 'password'), 'utf8').trim();
@@ -58,7 +57,7 @@ export async function openCluster(binaries: PostgresBinaries, as: RunAs, options
     version: binaries.version,
     pid: () => (child === null || child.ended() !== null ? null : child.id.pid),
     async start() {
-      child = await startServer(binaries, as, options, port, url('postgres'));
+      child = await startServer(binaries, as, options, { pgData, port, url: url('postgres') });
     },
     async stop() {
       await child?.stop(STOP_WITHIN_MS);
@@ -111,10 +110,8 @@ async function startServer(
   binaries: PostgresBinaries,
   as: RunAs,
   options: ClusterOptions,
-  port: number,
-  url: string,
+  { pgData, port, url }: { pgData: string; port: number; url: string },
 ): Promise<Child> {
-  const pgData = join(options.dataDir, 'data');
   const deadline = performance.now() + READY_WITHIN_MS;
   for (;;) {
     clearPidFile(pgData);

@@ -4,8 +4,8 @@ import {
   chownSync,
   cpSync,
   existsSync,
-  lstatSync,
   mkdirSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -54,27 +54,28 @@ export function canReach(path: string, as: RunAs): boolean {
 }
 
 /**
- * A directory that the user owns, at `path`. Where the user cannot enter the way to it, `path` becomes a link to a
- * directory below /var/lib/holdfast.
+ * Makes a directory at `path` that the user owns, where there is none, and says where it really is: when the user cannot
+ * enter the way to `path`, it becomes a link to a directory below /var/lib/holdfast.
  */
-export function ownedDirectory(path: string, as: RunAs): void {
+export function ownedDirectory(path: string, as: RunAs): string {
   mkdirSync(dirname(path), { recursive: true });
-  if (as.uid === undefined || as.gid === undefined) {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
-    return;
-  }
-  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) {
+  if (!existsSync(path)) {
+    rmSync(path, { force: true }); // A link to data that somebody removed.
     mkdirSync(path, { mode: 0o700 });
-    if (giveAway(path, as)) return;
-    rmSync(path, { recursive: true });
-    const elsewhere = join(ROOT_STORE, createHash('sha256').update(path).digest('hex').slice(0, 16));
-    // The link is gone, so whoever removed it meant the data to go as well.
-    rmSync(elsewhere, { recursive: true, force: true });
-    mkdirSync(ROOT_STORE, { recursive: true, mode: 0o755 });
-    mkdirSync(elsewhere, { mode: 0o700 });
-    if (!giveAway(elsewhere, as)) throw new Error(`uid ${as.uid} can enter neither ${path} nor ${elsewhere}`);
-    symlinkSync(elsewhere, path);
+    if (as.uid !== undefined && !giveAway(path, as)) linkElsewhere(path, as);
   }
+  return realpathSync(path);
+}
+
+function linkElsewhere(path: string, as: RunAs): void {
+  rmSync(path, { recursive: true });
+  const elsewhere = join(ROOT_STORE, createHash('sha256').update(path).digest('hex').slice(0, 16));
+  // The link was gone, so whoever removed it meant the data to go as well.
+  rmSync(elsewhere, { recursive: true, force: true });
+  mkdirSync(ROOT_STORE, { recursive: true, mode: 0o755 });
+  mkdirSync(elsewhere, { mode: 0o700 });
+  if (!giveAway(elsewhere, as)) throw new Error(`uid ${as.uid} can enter neither ${path} nor ${elsewhere}`);
+  symlinkSync(elsewhere, path);
 }
 
 function giveAway(path: string, as: RunAs): boolean {
