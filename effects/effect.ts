@@ -55,7 +55,7 @@ export interface Refusal {
   readonly message: string;
 }
 
-interface OutcomeOf {
+export interface OutcomeOf {
   readonly effectId: string;
   readonly tool: string;
   readonly version: string;
