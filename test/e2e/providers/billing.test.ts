@@ -5,7 +5,7 @@ import { exampleContracts } from '../../../examples/contract-refs.ts';
 import { createProvider } from '../../../providers/index.ts';
 import type { ProviderAdapter, SendInput } from '../../../providers/provider.ts';
 import { type Billing, startBilling } from '../../support/billing.ts';
-import { inputOf, scope } from '../../unit/providers/support.ts';
+import { inputOf, look, scope } from '../../unit/providers/support.ts';
 
 const TOKEN = 'billing-test-token';
 const secret = { name: 'billing', version: '1', value: TOKEN };
@@ -128,6 +128,41 @@ describe('the example contracts at the example provider', () => {
   });
 });
 
+describe('the evidence rules of the example contracts', () => {
+  const EVIDENT = WRITES.filter(([tool]) => tool !== 'billing.note');
+  const ask = (tool: string, effectKey: string, args: JsonObject) => {
+    const contract = contracts.get(tool) as Contract;
+    const asked = contracts.get(contract.execution.evidence?.call.tool ?? '') as Contract;
+    return look(adapter, contract, asked, { ...scope, effectKey, args }, { secret });
+  };
+
+  it.each(EVIDENT)('%s: found once sent, with equal content', async (tool, args) => {
+    await send(tool, `seen-${tool}`, args);
+    expect(await ask(tool, `seen-${tool}`, args)).toMatchObject({ kind: 'found', matches: 1, equal: true });
+  });
+
+  it.each(EVIDENT)('%s: absent when never sent', async (tool, args) => {
+    expect(await ask(tool, `unseen-${tool}`, args)).toMatchObject({ kind: 'absent', complete: true });
+  });
+
+  it.each(EVIDENT)('%s: found, but unequal, when it was sent with other content', async (tool, args) => {
+    const other = 'amount' in args ? { ...args, amount: 1 } : { ...args, value: 'other' };
+    await send(tool, `other-${tool}`, other);
+    expect(await ask(tool, `other-${tool}`, args)).toMatchObject({ kind: 'found', equal: false });
+  });
+
+  it('billing.pay: unequal when it was paid twice', async () => {
+    await send('billing.pay', 'twice', PAYMENT);
+    await send('billing.pay', 'twice', PAYMENT);
+    expect(await ask('billing.pay', 'twice', PAYMENT)).toMatchObject({ kind: 'found', equal: false });
+  });
+
+  it.each(EVIDENT)('%s: inconclusive when the provider has lost its evidence', async (tool, args) => {
+    await billing.faults({ route: 'GET /v1/*', mode: 'lose_evidence' });
+    expect(await ask(tool, `lost-${tool}`, args)).toMatchObject({ kind: 'inconclusive' });
+  });
+});
+
 describe.each(WRITES)('faults at %s', (tool, args, path) => {
   const method = tool === 'billing.put_setting' ? 'PUT' : 'POST';
   const route = `${method} ${path}`;
@@ -150,7 +185,9 @@ describe.each(WRITES)('faults at %s', (tool, args, path) => {
     const answer = await send(tool, key, marked, { timeoutMs: 100 });
     expect(answer).toMatchObject(expected);
     // A request that hangs is booked as dropped only once its client has gone.
-    await expect.poll(() => booked(key)).toEqual([{ accepted, outcome: accepted ? made : 'dropped' }]);
+    await expect
+      .poll(() => booked(key), { timeout: 10_000 })
+      .toEqual([{ accepted, outcome: accepted ? made : 'dropped' }]);
     expect(await send(tool, `${key}-other`, args)).toMatchObject({ kind: 'response' });
   });
 });
@@ -168,12 +205,14 @@ describe('fault control', () => {
 
   it('hides an artefact for a while, and loses evidence by what was written under the key', async () => {
     await billing.faults(
-      { route: 'POST /v1/payments', mode: 'evidence_lag_ms', ms: 200, match: { '/key': 'lag-1' } },
+      { route: 'POST /v1/payments', mode: 'evidence_lag_ms', ms: 2_000, match: { '/key': 'lag-1' } },
       { route: 'GET /v1/payments', mode: 'lose_evidence', match: { '/seen/case': 'cannot_tell' } },
     );
     await send('billing.pay', 'lag-1', PAYMENT);
     expect(await send('billing.find_payment', 'look', { key: 'lag-1' })).toMatchObject({ status: 404 });
-    await expect.poll(() => send('billing.find_payment', 'look', { key: 'lag-1' })).toMatchObject({ status: 200 });
+    await expect
+      .poll(() => send('billing.find_payment', 'look', { key: 'lag-1' }), { timeout: 10_000 })
+      .toMatchObject({ status: 200 });
     await send('billing.pay', 'lost-1', { ...PAYMENT, case: 'cannot_tell' });
     expect(await send('billing.find_payment', 'look', { key: 'lost-1' })).toMatchObject({ status: 500 });
   });

@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Contract } from '../../../contracts/contract.ts';
+import { getPointer } from '../../../contracts/pointer.ts';
 import { exampleContracts } from '../../../examples/contract-refs.ts';
 import { createProvider } from '../../../providers/index.ts';
 import type { ProviderAdapter, SendInput } from '../../../providers/provider.ts';
-import { contractOf, inputOf, scope } from '../../unit/providers/support.ts';
+import { contractOf, inputOf, look, scope } from '../../unit/providers/support.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const SERVER = join(ROOT, 'node_modules/@modelcontextprotocol/server-filesystem/dist/index.js');
@@ -76,6 +77,18 @@ describe('the official filesystem server over stdio', () => {
     });
   });
 
+  it('shows by its content whether a file was written, against what was there before', async () => {
+    const write = contractNamed('files.write_file');
+    const args = { path: join(directory, 'state.txt'), content: 'wanted' };
+    const seen = (differedBefore: boolean) =>
+      look(adapter, write, contractNamed('files.read_file'), { ...scope, args }, {}, { differedBefore });
+    expect(await seen(false)).toEqual({ kind: 'state', equal: false, differedBefore: false });
+    writeFileSync(args.path, 'something else');
+    expect(await seen(false)).toEqual({ kind: 'state', equal: false, differedBefore: false });
+    await send(adapter, write, args);
+    expect(await seen(true)).toEqual({ kind: 'state', equal: true, differedBefore: true });
+  });
+
   it('answers a missing file and an unknown tool as error, which proves nothing', async () => {
     const path = join(directory, 'missing.txt');
     expect(await send(adapter, contractNamed('files.read_file'), { path })).toMatchObject({
@@ -86,6 +99,14 @@ describe('the official filesystem server over stdio', () => {
     expect(await send(adapter, unknown, {})).toMatchObject({ kind: 'response', status: 'error' });
   });
 });
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 /** A server that logs each tools/call to a file and then does what its mode says. */
 const SCRIPT = `
@@ -105,7 +126,7 @@ process.stdin.on('data', (chunk) => {
     if (mode === 'die') process.exit(1);
     if (mode === 'garbage') process.stdout.write('{"jsonrpc":"2.0"}\\n');
     if (mode === 'env') say(id, { content: [{ type: 'text', text: process.env.API_TOKEN ?? 'none' }] });
-    if (mode === 'die-after') { say(id, { content: [] }); setTimeout(() => process.exit(0), 5); }
+    if (mode === 'pid') say(id, { content: [{ type: 'text', text: String(process.pid) }] });
   }
 });
 `;
@@ -133,12 +154,20 @@ describe('a stdio server that misbehaves', () => {
 
   it('is started again before the next send after it has died', async () => {
     writeFileSync(log, '');
-    const adapter = stdio([script, log, 'die-after']);
-    expect(await send(adapter, act, {})).toMatchObject({ status: 'ok' });
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    expect(await send(adapter, act, {})).toMatchObject({ status: 'ok' });
+    const adapter = stdio([script, log, 'pid']);
+    const pidOf = async () => {
+      const answer = await send(adapter, act, {});
+      return answer.kind === 'response' ? Number(getPointer(answer.body, '/content/0/text')) : answer;
+    };
+    const first = await pidOf();
+    process.kill(Number(first), 'SIGKILL');
+    // Gone from the process table means that this process has heard of its end.
+    await expect.poll(() => isAlive(Number(first)), { timeout: 10_000 }).toBe(false);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const second = await pidOf();
     await adapter.close();
-    expect(calls()).toBe(2);
+    expect({ second, calls: calls() }).toEqual({ second: expect.any(Number), calls: 2 });
+    expect(second).not.toBe(first);
   });
 
   it('gets the secret in its environment and is not quoted with it', async () => {

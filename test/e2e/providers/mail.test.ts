@@ -1,10 +1,12 @@
 import { createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MailExecution } from '../../../contracts/contract.ts';
+import { exampleContracts } from '../../../examples/contract-refs.ts';
 import { mailProvider } from '../../../providers/mail.ts';
 import type { ProviderAdapter, Scope, SendInput } from '../../../providers/provider.ts';
 import { type Dovecot, dovecotMissing, startDovecot } from '../../support/dovecot.ts';
-import { contractOf, inputOf, scope } from '../../unit/providers/support.ts';
+import { contractOf, inputOf, look, scope } from '../../unit/providers/support.ts';
 
 const SEND: MailExecution = {
   kind: 'mail',
@@ -63,7 +65,7 @@ describe.skipIf(missing !== null)('mail against Dovecot', () => {
         matches: [
           {
             messageId: '<aa11@holdfast.example.org>',
-            uid: 1,
+            uid: expect.any(Number),
             subject: 'Invoice 7',
             from: 'billing@example.org',
             to: ['agent@example.org'],
@@ -72,6 +74,25 @@ describe.skipIf(missing !== null)('mail against Dovecot', () => {
         ],
       },
     });
+  });
+
+  it('proves by the example contracts that a mail was sent, and only suggests that one was not', async () => {
+    const [finder, sender] = exampleContracts(join(import.meta.dirname, '../../../examples/mail-provider')).map(
+      ({ contract }) => contract,
+    );
+    if (!finder || !sender) throw new Error('no example contracts');
+    const args = { to: 'agent@example.org', subject: 'Grüße  aus Köln ', text: 'x' };
+    const secret = secretOf(server.password);
+    await adapter.send(inputOf(sender, adapter.render(sender, scopeOf('gg77', args)), { secret }));
+    const seen = (key: string) => look(adapter, sender, finder, scopeOf(key, args), { secret });
+    expect(await seen('gg77')).toEqual({
+      kind: 'found',
+      matches: 1,
+      equal: true,
+      reference: '<gg77@holdfast.example.org>',
+    });
+    expect(await seen('hh88')).toMatchObject({ kind: 'absent', complete: true });
+    expect(sender.execution.evidence?.absence).toBe('suggests');
   });
 
   it('does not take a longer Message-ID that contains the wanted one', async () => {

@@ -1,7 +1,8 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Contract, Execution, Transport } from '../../../contracts/contract.ts';
 import type { EffectKey } from '../../../effects/effect.ts';
-import type { Scope, SendInput } from '../../../providers/provider.ts';
+import { evidenceArguments, type LookContext, type Observation, observe } from '../../../effects/index.ts';
+import type { ProviderAdapter, Scope, SendInput } from '../../../providers/provider.ts';
 
 /** A contract with nothing but what an adapter reads. */
 export function contractOf(transport: Transport, more: Partial<Execution> = {}): Contract {
@@ -52,6 +53,22 @@ export function inputOf(contract: Contract, request: SendInput['request'], more:
     wrote: () => undefined,
     ...more,
   };
+}
+
+/** One look as the dispatcher makes it: the pinned contract is asked, the answer read under the asking one. */
+export async function look(
+  adapter: ProviderAdapter,
+  contract: Contract,
+  asked: Contract,
+  of: Scope,
+  more: Partial<SendInput> = {},
+  context: LookContext = {},
+): Promise<Observation> {
+  const rule = contract.execution.evidence;
+  if (rule === undefined) throw new Error(`${contract.tool} has no evidence rule`);
+  const request = adapter.render(asked, { ...of, args: evidenceArguments(rule, of) });
+  const page = await adapter.send(inputOf(asked, request, more));
+  return observe(contract, of, [page], context).observation;
 }
 
 export interface RawServer {
