@@ -70,8 +70,8 @@ export function startTemporal(options: TemporalOptions): Promise<TemporalHandle>
 }
 
 /** The roads that apply here and now, first one first. */
-export function temporalRoads(): readonly TemporalRoad[] {
-  if (process.env['TEMPORAL_ADDRESS']) return ['TEMPORAL_ADDRESS'];
+export function temporalRoads(env: NodeJS.ProcessEnv = process.env): readonly TemporalRoad[] {
+  if (env['TEMPORAL_ADDRESS']) return ['TEMPORAL_ADDRESS'];
   return [
     'temporal on the PATH',
     '.holdfast/bin',

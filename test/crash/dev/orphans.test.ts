@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { doctor } from '../../../dev/doctor.ts';
 import { commandLine, isAlive, stopProcess, waitGone } from '../../../dev/process.ts';
 import { findStack, type StackState, startStack, stopStack } from '../../../dev/stack.ts';
@@ -13,9 +13,12 @@ let dir: string;
 const started: StackState[] = [];
 
 beforeEach(() => {
+  vi.stubEnv('DATABASE_URL', undefined); // The servers must be our own, to be killed.
+  vi.stubEnv('TEMPORAL_ADDRESS', undefined);
   dir = serverDirectory();
 });
 afterEach(async () => {
+  vi.unstubAllEnvs();
   for (const { children } of started.splice(0)) {
     await Promise.all(children.map(({ id }) => stopProcess(id, 'SIGKILL')));
   }

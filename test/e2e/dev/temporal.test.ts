@@ -1,16 +1,23 @@
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { startTemporal, type TemporalHandle, temporalRoads } from '../../../dev/temporal.ts';
 import { serverDirectory } from '../../support/stack.ts';
 
 let dir: string;
 let server: TemporalHandle;
 
+beforeEach(() => {
+  vi.stubEnv('TEMPORAL_ADDRESS', undefined);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
 beforeAll(async () => {
   dir = serverDirectory();
-  server = await startTemporal({ dataDir: join(dir, 'temporal'), namespace: 'kept', ui: true });
+  const roads = temporalRoads({});
+  server = await startTemporal({ dataDir: join(dir, 'temporal'), namespace: 'kept', ui: true, roads });
 });
 afterAll(async () => {
   await server?.stop();
@@ -57,12 +64,9 @@ test('a program that is no Temporal closes its road with a reason, and the next 
   chmodSync(join(binDir, 'temporal'), 0o755);
   const lines: string[] = [];
   const roads = ['.holdfast/bin', "the SDK's cached download"] as const;
-  const before = process.env['TMPDIR'];
-  process.env['TMPDIR'] = binDir;
+  vi.stubEnv('TMPDIR', binDir);
   const start = startTemporal({ dataDir: join(dir, 'none'), binDir, roads, log: (line) => lines.push(line) });
   const failure = await start.catch((error: Error) => error.message);
-  if (before === undefined) delete process.env['TMPDIR'];
-  else process.env['TMPDIR'] = before;
   const reasons = [
     `.holdfast/bin: ${join(binDir, 'temporal')} --version says "something else"`,
     `the SDK's cached download: no temporal-sdk-* in ${binDir}`,
@@ -74,22 +78,16 @@ test('a program that is no Temporal closes its road with a reason, and the next 
 });
 
 test('a TEMPORAL_ADDRESS that does not answer is an error, and no other road is taken', async () => {
-  const before = process.env['TEMPORAL_ADDRESS'];
-  process.env['TEMPORAL_ADDRESS'] = '127.0.0.1:1';
+  vi.stubEnv('TEMPORAL_ADDRESS', '127.0.0.1:1');
   const roads = temporalRoads();
   const failure = await startTemporal({ dataDir: join(dir, 'none') }).catch((error: Error) => error.message);
-  if (before === undefined) delete process.env['TEMPORAL_ADDRESS'];
-  else process.env['TEMPORAL_ADDRESS'] = before;
   expect(roads).toEqual(['TEMPORAL_ADDRESS']);
   expect(failure).toContain('TEMPORAL_ADDRESS: 127.0.0.1:1 (namespace default) does not answer: ');
 });
 
 test('a server behind TEMPORAL_ADDRESS is used, and stop leaves it running', async () => {
-  const before = process.env['TEMPORAL_ADDRESS'];
-  process.env['TEMPORAL_ADDRESS'] = server.address;
+  vi.stubEnv('TEMPORAL_ADDRESS', server.address);
   const found = await startTemporal({ dataDir: join(dir, 'none'), namespace: 'kept' });
-  if (before === undefined) delete process.env['TEMPORAL_ADDRESS'];
-  else process.env['TEMPORAL_ADDRESS'] = before;
   await found.stop();
   const { status } = await withClient((client) => client.workflow.getHandle('survivor').describe());
   expect({ road: found.road, pid: found.pid, status: status.name }).toEqual({
