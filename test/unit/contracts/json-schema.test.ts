@@ -125,6 +125,14 @@ describe('compileSchema', () => {
     }
   });
 
+  test('a schema that calls itself as its dialect does not take the dialect away from the others', () => {
+    for (const id of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/draft-07/schema#']) {
+      const $schema = id;
+      expect(check({ $schema, $id: id, type: 'string' }, 1).ok).toBe(false);
+      expect(refusal({ $schema, type: 'no-type', title: id }).message).toContain('schema is invalid');
+    }
+  });
+
   test('a schema object that is changed after use is compiled anew', () => {
     const schema: { type: string } = { type: 'string' };
     expect(check(schema, 'a').ok).toBe(true);

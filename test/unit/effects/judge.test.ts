@@ -119,6 +119,12 @@ describe('judge', () => {
       facts({ rule: { by: 'listing' } }),
       { kind: 'ABSENT_SETTLED' },
     ],
+    [
+      'absent in one pass of a listing that shows things at once',
+      absent({ passesApartMs: 9_000 }),
+      facts({ rule: { by: 'listing', lagMs: 0 } }),
+      { kind: 'INCONCLUSIVE', why: 'absence by listing needs two full passes, a lag apart' },
+    ],
     ['absent by reference in one look', absent(), facts({ rule: { by: 'ref' } }), { kind: 'ABSENT_SETTLED' }],
 
     [
