@@ -30,9 +30,11 @@ export class FleetLease {
   #own: LedgerConnection;
   #processId = '';
   #lastBeatMs = Number.NEGATIVE_INFINITY;
+  #lastReplyMs = Number.NEGATIVE_INFINITY;
   /** Since when this process has beaten without a gap: it may judge others only after one ttl of that. */
   #steadySinceMs = Number.POSITIVE_INFINITY;
-  #scanner = false;
+  /** The backend that holds the scanner's lock; 0 = none. postgres.js may put another in its place without a word. */
+  #scannerPid = 0;
   #stopped = false;
   #loops: Promise<void>[] = [];
   #wake = new AbortController();
@@ -106,7 +108,11 @@ export class FleetLease {
   }
 
   #noteBeat(issuedAtMs: number): void {
-    if (issuedAtMs - this.#lastBeatMs > this.#settings.ttlMs) this.#steadySinceMs = issuedAtMs;
+    // For its own freshness the moment of asking counts; for judging others that of the reply: a beat that waited
+    // with a frozen Postgres comes back just when everybody else's has still to.
+    const repliedAtMs = monotonicMs();
+    if (repliedAtMs - this.#lastReplyMs > this.#settings.ttlMs) this.#steadySinceMs = repliedAtMs;
+    this.#lastReplyMs = repliedAtMs;
     this.#lastBeatMs = issuedAtMs;
   }
 
@@ -118,23 +124,38 @@ export class FleetLease {
     else await this.#open();
   }
 
+  #mayJudge(): boolean {
+    return this.isFresh() && monotonicMs() - this.#steadySinceMs >= this.#settings.ttlMs;
+  }
+
   async #scan(): Promise<void> {
-    if (!this.isFresh() || monotonicMs() - this.#steadySinceMs < this.#settings.ttlMs) return;
-    if (!this.#scanner) {
-      const [row] = await this.#ledger.run(
-        'scanner lock',
-        () => this.#own.sql`SELECT pg_try_advisory_lock(${SCANNER_LOCK}) AS mine`,
-      );
-      this.#scanner = row?.mine === true;
-      if (!this.#scanner) return;
-    }
+    if (!this.#mayJudge()) return;
+    const nowMs = await this.#scannerClock();
+    // Asked again: the statement may have waited, and this process may have missed beats meanwhile.
+    if (nowMs === undefined || !this.#mayJudge()) return;
     const { sql } = this.#ledger;
-    await this.#ledger.run('fence', () => fenceLapsed(sql));
+    await this.#ledger.run('fence', () => fenceLapsed(sql, null, nowMs + this.#settings.ttlMs));
     await this.#release((limit) => releaseFencedClaims(sql, this.#processId, limit));
     if (monotonicMs() < this.#overdueScanAtMs) return;
     this.#overdueScanAtMs = monotonicMs() + 4 * this.#settings.scanMs;
     await this.#release((limit) => releaseOverdueClaims(sql, this.#processId, limit));
     await this.#ledger.run('purge leases', () => purgeLeases(sql));
+  }
+
+  /**
+   * The clock of the database when this process is the scanner. Asked anew each time: the lock went with the
+   * connection if that was lost, and another may hold it by now.
+   */
+  async #scannerClock(): Promise<number | undefined> {
+    const { sql } = this.#own;
+    const [row] = await this.#ledger.run(
+      'scanner lock',
+      () => sql`
+        SELECT pg_backend_pid() AS pid, (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms,
+          CASE WHEN pg_backend_pid() = ${this.#scannerPid} THEN true ELSE pg_try_advisory_lock(${SCANNER_LOCK}) END AS mine`,
+    );
+    this.#scannerPid = row?.mine === true ? (row.pid as number) : 0;
+    return this.#scannerPid === 0 ? undefined : (row?.now_ms as number);
   }
 
   async #release(take: (limit: number) => Promise<ReleasedClaim[]>): Promise<void> {
@@ -165,7 +186,7 @@ export class FleetLease {
         await work();
       } catch {
         // The connection may hang: the scanner's lock lives on it, so it is given up with it.
-        this.#scanner = false;
+        this.#scannerPid = 0;
         this.#reconnect();
       }
     }

@@ -24,13 +24,21 @@ export async function endLease(sql: HotSql, processId: string): Promise<void> {
  * Fences every lapsed lease (or `only` that one). FOR UPDATE waits for claims that hold the lease
  * row FOR KEY SHARE; their rows are then seen by {@link releaseFencedClaims}, a second statement
  * with a new snapshot (PROTOCOL 4.2). Idempotent.
+ *
+ * @param untilMs - database clock: after this nothing is fenced. A statement that waited with a frozen Postgres would
+ * otherwise fence all those who could not beat meanwhile (4.3). Null: no limit.
  */
-export async function fenceLapsed(sql: HotSql, only: string | null = null): Promise<string[]> {
+export async function fenceLapsed(
+  sql: HotSql,
+  only: string | null = null,
+  untilMs: number | null = null,
+): Promise<string[]> {
   const rows = await sql`
     WITH lapsed AS MATERIALIZED (
       SELECT process_id FROM holdfast.processes
       WHERE fenced_at IS NULL AND ended_at IS NULL AND (${only}::uuid IS NULL OR process_id = ${only}::uuid)
         AND beat_at < clock_timestamp() - ttl_ms * interval '1 millisecond'
+        AND (${untilMs}::float8 IS NULL OR clock_timestamp() < to_timestamp(${untilMs}::float8 / 1000))
       FOR UPDATE)
     UPDATE holdfast.processes p SET fenced_at = clock_timestamp()
     FROM lapsed WHERE p.process_id = lapsed.process_id

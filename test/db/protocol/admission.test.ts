@@ -4,7 +4,14 @@ import type { Contract } from '../../../contracts/contract.ts';
 import { putCredential } from '../../../db/credentials.ts';
 import { checkDurability } from '../../../db/durability.ts';
 import { constraintOf, isConnectionDoubt } from '../../../db/errors.ts';
-import { type Admission, admit, fenceLapsed, readEffect, recordRefusal } from '../../../db/statements/index.ts';
+import {
+  type Admission,
+  admit,
+  fenceLapsed,
+  readClock,
+  readEffect,
+  recordRefusal,
+} from '../../../db/statements/index.ts';
 import { putTenant } from '../../../db/tenants.ts';
 import { admission, newId, openWorld, order, type World } from './world.ts';
 
@@ -208,10 +215,19 @@ describe('2.4 a final "not sent" is a row', () => {
   });
 
   test('a row begins as a first claim or as a refusal that sent nothing', async () => {
-    const columns = 'recorded_at, fence, sends, status, tenant, run_id, call_id, tool, version, contract_digest, args_hash, reason_code';
-    for (const start of [`0, 1, 'NOT_APPLIED'`, `1, 1, 'UNKNOWN'`, `1, 1, 'CONFIRMED'`, `2, 1, 'DISPATCHED'`, `1, 2, 'DISPATCHED'`]) {
+    const columns =
+      'recorded_at, fence, sends, status, tenant, run_id, call_id, tool, version, contract_digest, args_hash, reason_code';
+    for (const start of [
+      `0, 1, 'NOT_APPLIED'`,
+      `1, 1, 'UNKNOWN'`,
+      `1, 1, 'CONFIRMED'`,
+      `2, 1, 'DISPATCHED'`,
+      `1, 2, 'DISPATCHED'`,
+    ]) {
       const error = await world.admin
-        .unsafe(`INSERT INTO holdfast.effects (${columns}) VALUES (now(), ${start}, 'acme', 'start', 'c', 't', '1', '', '', 'x')`)
+        .unsafe(
+          `INSERT INTO holdfast.effects (${columns}) VALUES (now(), ${start}, 'acme', 'start', 'c', 't', '1', '', '', 'x')`,
+        )
         .catch((thrown: unknown) => thrown);
       expect([start, constraintOf(error)]).toEqual([start, 'effects_legal_start']);
     }
@@ -279,10 +295,8 @@ describe('2.7 committed means durable', () => {
   });
 });
 
-const databaseTime = async (ms: number): Promise<string> => {
-  const [row] = await world.admin`SELECT clock_timestamp() + ${ms} * interval '1 millisecond' AS at`;
-  return (row?.at as Date).toISOString();
-};
+const databaseTime = async (ms: number): Promise<string> =>
+  new Date((await readClock(world.ledger.sql)) + ms).toISOString();
 
 async function retiringContract(): Promise<Admission> {
   const retiring = await world.publish(order({}, { tool: 'shop.retiring' }));
