@@ -97,6 +97,7 @@ function staticDetails(effectId: string, tool: string, version: string, effectCl
     `It is **not known** whether \`${tool}@${version}\` (class ${effectClass}) took effect. Do **not** repeat it.`,
     '',
     'Holdfast asks the provider for evidence and settles it by itself where that proves something.',
+    '',
     '- Look at once: Signal `checkNow`.',
     '- Rule by hand: Update or Signal `decide` (the current details hold a ready payload), or while no worker runs:',
     `- \`holdfast effect show ${effectId}\` · \`holdfast effect confirm ${effectId} --actor … --reason …\` · \`holdfast effect not-applied ${effectId} …\``,

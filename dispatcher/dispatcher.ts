@@ -152,7 +152,7 @@ export class Dispatcher {
       );
     }
     try {
-      const live = await p.provider.verify(p.contract);
+      const live = await p.provider.verify(p.contract, p.secret);
       const drift = driftOf(p, live);
       if (drift !== undefined)
         return await this.#refuse(p.call, p, { recorded: true, error: drift, contract: p.contract });

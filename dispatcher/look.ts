@@ -95,7 +95,7 @@ async function askerFor(deps: DispatcherDeps, rule: EvidenceRule, q: Question): 
     secret = await evidenceSecret(deps, contract, q.account);
   }
   if (secret !== null && 'why' in secret) return secret;
-  const live = await provider.verify(contract);
+  const live = await provider.verify(contract, secret);
   if (live.kind !== 'same' && live.kind !== 'not_checked')
     return { why: `the evidence tool is ${live.kind}: ${live.why}` };
   const effectKey = q.scope.effectKey as EffectKey;

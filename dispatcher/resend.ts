@@ -64,7 +64,7 @@ export async function resendEffect(
   deps.registry.forgetPolicy();
   const credential = row.credential === null ? null : await sameAccount(deps, row);
   const secret = credential === null ? null : secretFor(deps, credential);
-  const live = await provider.verify(contract);
+  const live = await provider.verify(contract, secret);
   if (live.kind !== 'same' && live.kind !== 'not_checked') {
     throw new HoldfastError('contract_parked', `the live tool is ${live.kind}: ${live.why}`);
   }

@@ -32,7 +32,7 @@ export interface Order {
   /** From the hand-over to the last byte of the answer; undefined: no limit (an open event stream). */
   readonly timeoutMs: number | undefined;
   readonly gate: Gate;
-  readonly wrote: () => void;
+  readonly wrote: () => 'keep' | 'drop';
   /** Ends connecting and waiting; what was handed over stays handed over. */
   readonly signal?: AbortSignal;
 }
@@ -143,7 +143,8 @@ function attemptOnce(
   const written = (): void => {
     if (wrote) return;
     wrote = true;
-    order.wrote();
+    if (order.wrote() === 'drop')
+      stop(new Error('the request left after its send-by time, so the connection was dropped'));
   };
   const fail = (error: Error): void => {
     clearTimeout(timer);

@@ -154,7 +154,13 @@ function transact(
         this.push(null);
       },
     });
-    source.once('end', () => setImmediate(input.wrote));
+    source.once('end', () =>
+      setImmediate(() => {
+        if (input.wrote() !== 'drop') return;
+        lost('the message left after its send-by time, so the connection was dropped', 'late');
+        connection.close();
+      }),
+    );
     connection.on('error', (error: SMTPError) => lost(scrub(error.message, input.secret), error.code));
     connection.send({ from: mail.from, to: [...mail.to], size: message.length }, source, (error, info) => {
       if (!error && info) return settle(accepted(info, input.secret));

@@ -43,7 +43,7 @@ function limitsOf(flight: Flight | undefined, method: string): Pick<Order, 'gate
   // A GET opens the server's event stream, which stays open.
   return {
     gate: () => 'go',
-    wrote: () => undefined,
+    wrote: () => 'keep',
     timeoutMs: method === 'GET' ? undefined : HOUSEKEEPING_TIMEOUT_MS,
   };
 }

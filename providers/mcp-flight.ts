@@ -48,8 +48,10 @@ export class Flight {
     return this.#input.connectWithinMs;
   }
 
-  wrote(): void {
-    this.#input.wrote();
+  wrote(): 'keep' | 'drop' {
+    const verdict = this.#input.wrote();
+    if (verdict === 'drop') this.lose('the request left after its send-by time, so its answer is not waited for');
+    return verdict;
   }
 
   lose(why: string): void {

@@ -22,6 +22,9 @@ export type RenderedRequest = JsonObject;
  */
 export type Gate = () => 'go' | 'late';
 
+/** Asked right after the write: whether to wait for the answer. */
+export type Wrote = () => 'keep' | 'drop';
+
 export interface SendInput {
   readonly contract: Contract;
   readonly request: RenderedRequest;
@@ -32,8 +35,8 @@ export interface SendInput {
   /** Milliseconds from now during which connecting may be retried while nothing was sent. */
   readonly connectWithinMs: number;
   readonly gate: Gate;
-  /** Called once, right after the request was written. */
-  readonly wrote: () => void;
+  /** Called once, right after the request was written. `drop`: it left too late, so the connection is given up (PROTOCOL 3.2). */
+  readonly wrote: Wrote;
 }
 
 /** The live definition of a tool at its provider, compared with the contract's pin before anything is recorded. */

@@ -19,6 +19,7 @@ export function currentDetails(step: ReconcileStep): string {
     `Known: ${step.reason === null ? 'nothing yet' : escapeText(step.reason)}`,
     '',
     '**Evidence so far** (newest first)',
+    '',
     ...(step.looks.length === 0
       ? ['- none yet']
       : step.looks
@@ -51,13 +52,15 @@ function whatToDo(step: ReconcileStep): string {
 
 /** A ready-to-copy payload with the current version of the effect. */
 export function decideExample(step: Pick<ReconcileStep, 'status' | 'fence' | 'effectId'>): string {
-  return JSON.stringify({
+  const payload = {
     decisionId: `${step.effectId.split(':').at(-1)?.slice(0, 40)}-${step.fence}-1`,
     ruling: 'confirm',
     actor: 'YOUR NAME',
     reason: 'YOUR REASON',
     expected: { status: step.status, fence: step.fence },
-  });
+  };
+  // One line per key: the frame of the UI cuts long lines.
+  return JSON.stringify(payload, null, 1);
 }
 
 /** Text that no Markdown or HTML reader takes for more than text; line breaks become spaces. */

@@ -59,7 +59,12 @@ describe('the official filesystem server over stdio', () => {
       adapter,
       contractNamed('files.write_file'),
       { path, content: 'ünïcode\n' },
-      { wrote: () => writes++ },
+      {
+        wrote: () => {
+          writes++;
+          return 'keep';
+        },
+      },
     );
     expect(written).toEqual({
       kind: 'response',

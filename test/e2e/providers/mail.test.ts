@@ -49,7 +49,12 @@ describe.skipIf(missing !== null)('mail against Dovecot', () => {
 
   it('delivers one mail and finds it by its exact Message-ID', async () => {
     let writes = 0;
-    const sent = await send(adapter, 'aa11', 'agent@example.org', { wrote: () => writes++ });
+    const sent = await send(adapter, 'aa11', 'agent@example.org', {
+      wrote: () => {
+        writes++;
+        return 'keep';
+      },
+    });
     expect(sent).toMatchObject({
       kind: 'response',
       status: 250,

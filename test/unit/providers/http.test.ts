@@ -43,7 +43,10 @@ describe('one request', () => {
     let writes = 0;
     const answer = await send(adapter, {
       secret: { name: 'w', version: '1', value: 's3cret-value' },
-      wrote: () => writes++,
+      wrote: () => {
+        writes++;
+        return 'keep';
+      },
     });
     expect(answer).toEqual({
       kind: 'response',
@@ -154,7 +157,13 @@ describe('nothing was sent', () => {
   it('stays silent on a standing connection when the gate says late', async () => {
     const [server, adapter] = await serve((socket) => socket.write(JSON_OK));
     let writes = 0;
-    const answer = await send(adapter, { gate: () => 'late', wrote: () => writes++ });
+    const answer = await send(adapter, {
+      gate: () => 'late',
+      wrote: () => {
+        writes++;
+        return 'keep';
+      },
+    });
     expect(answer).toEqual({
       kind: 'not_sent',
       why: 'the send-by time had passed when the connection stood',
@@ -162,6 +171,14 @@ describe('nothing was sent', () => {
     });
     await sleep(20);
     expect({ texts: server.texts.join(''), writes }).toEqual({ texts: '', writes: 0 });
+  });
+
+  it('drops the connection when the request turns out to have left too late', async () => {
+    const [server, adapter] = await serve(() => undefined);
+    const answer = await send(adapter, { wrote: () => 'drop' });
+    expect(answer).toMatchObject({ kind: 'no_answer' });
+    await sleep(20);
+    expect(server.texts.join('')).toContain('HTTP/1.1');
   });
 
   it('does not ask the gate before the connection stands', async () => {
@@ -215,7 +232,18 @@ describe('no answer after the request was handed over', () => {
   it.each(cases)('%s is no answer, and the request is not repeated', async (_name, onText, why) => {
     const [server, adapter] = await serve(onText);
     let writes = 0;
-    expect(await send(adapter, { timeoutMs: 60, wrote: () => writes++ })).toEqual({ kind: 'no_answer', why });
+    expect(
+      await send(adapter, {
+        timeoutMs: 60,
+        wrote: () => {
+          writes++;
+          return 'keep';
+        },
+      }),
+    ).toEqual({
+      kind: 'no_answer',
+      why,
+    });
     await sleep(30);
     expect({ requests: countRequests(server.texts), writes }).toEqual({ requests: 1, writes: 1 });
   });

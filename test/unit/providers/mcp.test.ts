@@ -113,7 +113,13 @@ describe.each(ERAS)('one send is one tools/call (%s)', (era) => {
   it.each(cases)('%s', async (_name, onCall, expected) => {
     const [server, adapter] = await serve(era, onCall);
     let writes = 0;
-    const answer = await send(adapter, { timeoutMs: 150, wrote: () => writes++ });
+    const answer = await send(adapter, {
+      timeoutMs: 150,
+      wrote: () => {
+        writes++;
+        return 'keep';
+      },
+    });
     expect(answer).toMatchObject(expected);
     await sleep(50);
     expect({ calls: server.calls(), writes }).toEqual({ calls: 1, writes: 1 });

@@ -50,7 +50,7 @@ export function inputOf(contract: Contract, request: SendInput['request'], more:
     timeoutMs: 2_000,
     connectWithinMs: 500,
     gate: () => 'go',
-    wrote: () => undefined,
+    wrote: () => 'keep',
     ...more,
   };
 }
