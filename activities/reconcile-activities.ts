@@ -1,17 +1,13 @@
-import { type EffectRow, recentLooks } from '../db/statements/index.ts';
 import type { DecideDeps } from '../dispatcher/decide.ts';
 import { decide } from '../dispatcher/decide.ts';
 import type { DispatcherDeps } from '../dispatcher/deps.ts';
 import type { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { gatherEvidence } from '../dispatcher/reconcile.ts';
+import { reconcileStep } from '../dispatcher/step.ts';
 import { sweepLedger } from '../dispatcher/sweep.ts';
-import { effectIdText } from '../effects/effect.ts';
 import { beating } from './dispatch-activities.ts';
 import { asFailure } from './failure.ts';
-import type { ReconcileActivities, ReconcileStep } from './types.ts';
-
-/** How long a reconciliation waits for a holder that is still in flight before it reads again. */
-const IN_FLIGHT_MS = 1_000;
+import type { ReconcileActivities } from './types.ts';
 
 /** The reconciliation as activities, a thin line each. */
 export function createReconcileActivities(options: {
@@ -25,7 +21,7 @@ export function createReconcileActivities(options: {
     gatherEvidence: ({ id, trigger }) =>
       asFailure(() =>
         beating(async () =>
-          stepOf(deps, await gatherEvidence(dispatcher, id, `${trigger}@${dispatcher.lease.processId}`)),
+          reconcileStep(deps, await gatherEvidence(dispatcher, id, `${trigger}@${dispatcher.lease.processId}`)),
         ),
       ),
     applyDecision: (input) => asFailure(() => decide(decideDeps(deps), input)),
@@ -38,27 +34,5 @@ function decideDeps(deps: DispatcherDeps): DecideDeps {
     ledger: deps.ledger,
     contract: (digest) => deps.registry.byDigest(digest),
     clockMarginMs: deps.settings.clockMarginMs,
-  };
-}
-
-/** The row as a person and the workflow need it. */
-async function stepOf(deps: DispatcherDeps, row: EffectRow): Promise<ReconcileStep> {
-  const looks = await deps.ledger.run('recent looks', () => recentLooks(deps.ledger.sql, row.id, 5));
-  const settled = row.status === 'CONFIRMED' || row.status === 'NOT_APPLIED';
-  const inFlight = row.status === 'DISPATCHED';
-  const plannedMs = Math.max(0, (row.nextLookAtMs ?? row.nowMs + deps.settings.lookMinMs) - row.nowMs);
-  const nextInMs = settled ? null : inFlight ? IN_FLIGHT_MS : plannedMs;
-  return {
-    effectId: effectIdText(row.id),
-    status: row.status,
-    fence: row.fence,
-    attention: row.attention,
-    tool: row.tool,
-    version: row.version,
-    effectClass: row.effectClass ?? 'UNKNOWN',
-    looks,
-    reason: row.reason,
-    nextInMs,
-    nextAt: nextInMs === null ? null : new Date(row.nowMs + nextInMs).toISOString(),
   };
 }

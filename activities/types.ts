@@ -1,5 +1,6 @@
 import type { JsonObject } from '../contracts/contract.ts';
-import type { Attention, Call, EffectId, EffectStatus, Outcome } from '../effects/effect.ts';
+import type { ReconcileStep } from '../dispatcher/step.ts';
+import type { Call, EffectId, EffectStatus, Outcome } from '../effects/effect.ts';
 
 /**
  * What travels through Temporal. Types only: workflow code imports this file, so it pulls nothing in.
@@ -19,23 +20,7 @@ export interface DispatchResult {
   readonly argsHash: string;
 }
 
-/** One step of a reconciliation, for the workflow and the person who reads it. No payloads. */
-export interface ReconcileStep {
-  readonly effectId: string;
-  readonly status: EffectStatus;
-  readonly fence: number;
-  readonly attention: Attention | null;
-  readonly tool: string;
-  readonly version: string;
-  readonly effectClass: string;
-  /** The newest looks, newest first. */
-  readonly looks: readonly { readonly at: string; readonly verdict: string; readonly why: string | null }[];
-  /** What is known, in one sentence. */
-  readonly reason: string | null;
-  /** From now until the next look; null when settled. */
-  readonly nextInMs: number | null;
-  readonly nextAt: string | null;
-}
+export type { ReconcileStep };
 
 export interface DecideInput {
   readonly id: EffectId;
