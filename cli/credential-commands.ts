@@ -1,0 +1,72 @@
+import type { Command } from 'commander';
+import { optionsOf, places, withLedger } from './context.ts';
+import { print, printJson, relative, table } from './output.ts';
+import { readCount } from './values.ts';
+
+interface PutOptions {
+  readonly credentialVersion: string;
+  readonly account: string;
+  readonly grant: readonly string[];
+}
+
+/** `credential put | list`: the policy. The secret itself never passes through here. */
+export function addCredentialCommands(program: Command): void {
+  const credential = program
+    .command('credential')
+    .description('what workers may act as; secrets stay with the workers');
+  credential
+    .command('put')
+    .argument('<name>')
+    .description('add a version of a credential and make it the current one')
+    .requiredOption('--credential-version <v>', 'label of the secret, as the workers have it')
+    .requiredOption('--account <a>', "the provider's account that it acts as")
+    .option('--grant <pattern...>', 'capability patterns that it covers, such as "invoice:*:acme" or "**"', [])
+    .addHelpText(
+      'after',
+      '\nThe secret is given to the workers: HOLDFAST_SECRET_BILLING=2026-11:s3cr3t' +
+        '\n\nExample:\n  $ holdfast credential put billing --credential-version 2026-11 --account main \\' +
+        '\n      --grant "invoice:write:acme" --grant "invoice:read:acme"',
+    )
+    .action(async (name: string, _, command: Command) => {
+      const options = optionsOf<PutOptions>(command);
+      const { putCredential } = await import('../client/admin.ts');
+      const { account, grant: grants, credentialVersion: version } = options;
+      const done = await withLedger(await places(options), (ledger) =>
+        putCredential(ledger, { name, version, account, grants }),
+      );
+      if (options.json) return printJson(done);
+      const state = done.current ? 'current' : 'not current: another version was put since';
+      print(`credential ${name}@${done.version} ${done.created ? 'added' : 'is there'} (${state})`);
+      print(`  account ${done.account}, grants ${done.grants.join(', ') || 'nothing'}`);
+      const variable = `HOLDFAST_SECRET_${name.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
+      print(`  workers find its secret in ${variable}=${done.version}:…`);
+    });
+  credential
+    .command('list')
+    .description('list versions of credentials')
+    .option('--name <name>', 'only this credential')
+    .option('--limit <n>', 'at most so many, up to 500', '100')
+    .addHelpText('after', '\nExample:\n  $ holdfast credential list --name billing')
+    .action(async (_, command: Command) => {
+      const options = optionsOf<{ name?: string; limit: string }>(command);
+      const { listCredentials } = await import('../client/admin.ts');
+      const limit = readCount(options.limit, '--limit');
+      const page = { limit, ...(options.name === undefined ? {} : { name: options.name }) };
+      const credentials = await withLedger(await places(options), (ledger) => listCredentials(ledger, page));
+      if (options.json) return printJson({ credentials });
+      if (credentials.length === 0) return print('No credential yet. Add one: holdfast credential put NAME …');
+      print(
+        table(
+          ['CREDENTIAL', 'STATE', 'ACCOUNT', 'CREATED', 'GRANTS'],
+          credentials.map((one) => [
+            `${one.name}@${one.version}`,
+            one.current ? 'current' : 'old',
+            one.account,
+            relative(one.createdAt.toISOString()),
+            one.grants.join(', '),
+          ]),
+        ),
+      );
+      if (credentials.length === limit) print('More may follow: raise --limit, or name one with --name');
+    });
+}
