@@ -116,7 +116,8 @@ async function prepareFor(deps: DispatcherDeps, call: Call, hashes: CallHashes, 
   checkArguments(contract, call.args);
   const { execution } = contract;
   const provider = providerOf(deps, contract);
-  const scope = scopeOf(deps, contract, call, call.args);
+  // Rendered from the text that is recorded, so that a re-send renders the same bytes: a caller's order of members is not kept.
+  const scope = scopeOf(deps, contract, call, JSON.parse(hashes.argsText) as JsonObject);
   const capabilities = fillCapabilities(contract, scope);
   const credential = await grantedCredential(deps, contract, capabilities);
   const request = provider.render(contract, scope);
