@@ -1,0 +1,168 @@
+import { randomBytes } from 'node:crypto';
+import { Client, Connection, type WorkflowHandle } from '@temporalio/client';
+import { Holdfast } from '../../../client/holdfast.ts';
+import type { Contract, EffectClass, JsonObject } from '../../../contracts/contract.ts';
+import { connect, type Ledger } from '../../../db/connect.ts';
+import { putCredential } from '../../../db/credentials.ts';
+import { publishContract } from '../../../db/registry.ts';
+import { type EffectRow, readEffect } from '../../../db/statements/index.ts';
+import { putTenant } from '../../../db/tenants.ts';
+import type { Call, EffectId } from '../../../effects/effect.ts';
+import { effectKey } from '../../../effects/effect-key.ts';
+import type { WorkerRole } from '../../../workers/config.ts';
+import { type Billing, startBilling } from '../../support/billing.ts';
+import {
+  bundleTestWorkflows,
+  type FleetProcess,
+  type FleetProcessOptions,
+  startFleetProcess,
+} from '../../support/fleet.ts';
+import { freshDatabase, freshNamespace } from '../../support/stack.ts';
+import { crashContracts, TOOL_OF, VERSION } from './contracts.ts';
+
+/** Lease and look settings under which a crash is noticed and settled within seconds. */
+export const QUICK_SETTINGS = {
+  beat_ms: 300,
+  ttl_ms: 1200,
+  scan_ms: 200,
+  clock_margin_ms: 200,
+  settle_margin_ms: 500,
+  look_min_ms: 150,
+  look_max_ms: 600,
+  attention_after_looks: 3,
+  shutdown_ms: 2000,
+  give_up_ms: 1000,
+} as const;
+
+export const TENANT = 'acme';
+
+export interface WorldOptions {
+  readonly settings?: Readonly<Record<string, number>>;
+  readonly contracts?: readonly Contract[];
+  /** Servers of the test's own; default: a fresh database and namespace on those of the run. */
+  readonly postgresUrl?: string;
+  readonly temporal?: { readonly address: string; readonly namespace: string };
+}
+
+/** One database, namespace, provider and client: everything around the fleet of one crash. */
+export interface World {
+  readonly run: string;
+  readonly billing: Billing;
+  readonly ledger: Ledger;
+  readonly temporal: Client;
+  readonly holdfast: Holdfast;
+  /** Starts a process of this world's fleet; `close` stops it. */
+  worker(
+    roles: readonly WorkerRole[],
+    more?: Partial<FleetProcessOptions> & { readonly without?: 'billing' },
+  ): Promise<FleetProcess>;
+  /** A call of one class; `name` is its call id and, in every class save PURE, the `case` that the provider writes down. */
+  call(effectClass: EffectClass, name: string): Call;
+  keyOf(id: EffectId): string;
+  row(call: string): Promise<EffectRow | undefined>;
+  /** Starts the workflow `callMany` of a user, with short workflow tasks. */
+  callMany(calls: readonly Call[], lane: 'local' | 'activity'): Promise<{ result(): Promise<unknown> }>;
+  /** The workflow that the lane `workflow` started for a call. */
+  dispatchCallOf(call: EffectId): WorkflowHandle;
+  close(): Promise<void>;
+}
+
+const DEPLOYMENT = 'default';
+const SECRET = { HOLDFAST_SECRET_BILLING: 'v1:for-tests' };
+
+/** Opens a world of its own. */
+export async function openWorld(options: WorldOptions = {}): Promise<World> {
+  const database = options.postgresUrl === undefined ? await freshDatabase() : undefined;
+  const url = options.postgresUrl ?? database?.url ?? '';
+  const { address, namespace } = options.temporal ?? (await freshNamespace());
+  const bundle = await bundleTestWorkflows();
+  const billing = await startBilling();
+  const ledger = connect(url, { connectionsMax: 4 });
+  await prepareLedger(ledger, options.contracts ?? crashContracts());
+  const connection = await Connection.connect({ address });
+  const temporal = new Client({ connection, namespace });
+  const holdfast = new Holdfast({ ledger, temporal });
+  const run = `run-${randomBytes(4).toString('hex')}`;
+  const processes: FleetProcess[] = [];
+  return {
+    run,
+    billing,
+    ledger,
+    temporal,
+    holdfast,
+    async worker(roles, { without, ...more } = {}) {
+      const providers = without === 'billing' ? {} : { billing: { kind: 'http', base_url: billing.url } };
+      const config = {
+        database: { url, connections_max: 12 },
+        temporal: { address, namespace },
+        worker: { roles, sweep_seconds: 1 },
+        providers,
+        settings: { ...QUICK_SETTINGS, ...options.settings },
+        allow_unsafe_durability: true,
+      };
+      const started = await startFleetProcess({ config, bundle, ...more, env: { ...SECRET, ...more.env } });
+      processes.push(started);
+      return started;
+    },
+    call: (effectClass, name) => ({
+      tenant: TENANT,
+      run,
+      call: name,
+      tool: TOOL_OF[effectClass],
+      version: VERSION,
+      args: argumentsOf(effectClass, name),
+    }),
+    keyOf: (id) => effectKey(DEPLOYMENT, id, { alphabet: 'hex', length: 64 }),
+    row: (call) => ledger.run('read', () => readEffect(ledger.sql, { tenant: TENANT, run, call })),
+    callMany: (calls, lane) =>
+      temporal.workflow.start('callMany', {
+        workflowId: `agent-${run}-${calls[0]?.call}`,
+        taskQueue: 'holdfast',
+        workflowTaskTimeout: '2s',
+        args: [{ tenant: TENANT, run, calls, options: { lane, ...(lane === 'activity' ? ACTIVITY_QUEUE : {}) } }],
+      }),
+    dispatchCallOf: ({ tenant, run: of, call }) => temporal.workflow.getHandle(`call:${tenant}:${of}:${call}`),
+    async close() {
+      await Promise.all(processes.map((one) => one.stop()));
+      await Promise.all([billing.stop(), connection.close(), ledger.close()]);
+      await database?.drop();
+    },
+  };
+}
+
+const ACTIVITY_QUEUE = { taskQueue: 'holdfast-provider-billing' } as const;
+
+async function prepareLedger(ledger: Ledger, contracts: readonly Contract[]): Promise<void> {
+  await putTenant(ledger, { tenant: TENANT });
+  await putCredential(ledger, { name: 'billing', version: 'v1', account: 'acct-1', grants: ['**'] });
+  for (const contract of contracts) await publishContract(ledger, contract, 'crash-tests');
+}
+
+function argumentsOf(effectClass: EffectClass, name: string): JsonObject {
+  switch (effectClass) {
+    case 'PURE':
+      return { currency: 'EUR' };
+    case 'IDEMPOTENT':
+      return { customer: name, amount: 1250, currency: 'EUR', case: name };
+    case 'REPLAYABLE':
+      return { id: name, value: 7, case: name };
+    case 'NON_RETRYABLE':
+    case 'UNKNOWN':
+      return { payee: name, amount: 980, currency: 'EUR', case: name };
+  }
+}
+
+/** Asks again until `look` gives something; says what it waited for when that takes too long. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined | false>,
+  withinMs = 30_000,
+): Promise<T> {
+  const deadline = performance.now() + withinMs;
+  for (;;) {
+    const seen = await look();
+    if (seen !== undefined && seen !== false) return seen;
+    if (performance.now() > deadline) throw new Error(`waited ${withinMs} ms in vain until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
