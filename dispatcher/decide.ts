@@ -1,5 +1,6 @@
 import type { Contract } from '../contracts/contract.ts';
 import type { Ledger } from '../db/connect.ts';
+import { constraintOf } from '../db/errors.ts';
 import {
   applyDecision,
   type Decision,
@@ -73,12 +74,26 @@ export async function decide(deps: DecideDeps, d: DecisionRequest): Promise<Deci
   }
   const refusal = await whyRefused(deps, d, row, expected);
   if (refusal !== null) return refuse(deps, d, refusal);
-  const moved = await ledger.run('apply decision', () =>
-    applyDecision(ledger.sql, { ...d, expected }, moveOf(d, row, expected)),
-  );
-  if (moved) return answer(deps, d, true, null);
+  const moved = await ledger
+    .run('apply decision', () => applyDecision(ledger.sql, { ...d, expected }, moveOf(d, row, expected)))
+    .catch(refusedBy);
+  // The same id decides about another effect at this moment: its answer is there now.
+  if (moved === 'decisions_tenant_decision_id_pk') return decide(deps, d);
+  if (moved === 'effects_one_artefact') {
+    return refuse(deps, d, `artefact ${row.providerRef} already confirms another effect`);
+  }
+  if (moved === true) return answer(deps, d, true, null);
   const now = await readRow(deps, d.id);
   return refuse(deps, d, `the effect moved meanwhile: it is ${now.status} with fence ${now.fence}`);
+}
+
+const UNIQUE = ['decisions_tenant_decision_id_pk', 'effects_one_artefact'];
+
+/** Which of the two unique rules refused it; any other error goes on. */
+function refusedBy(error: unknown): string {
+  const constraint = constraintOf(error);
+  if (constraint === undefined || !UNIQUE.includes(constraint)) throw error;
+  return constraint;
 }
 
 function checkDecision(d: DecisionRequest): void {

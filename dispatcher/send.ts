@@ -21,6 +21,8 @@ export interface HeldClaim {
   readonly effectKey: EffectKey;
   readonly secret: Secret | null;
   readonly nonce: string;
+  /** The lease that the claim names. */
+  readonly processId: string;
   /** Claims so far, this one included. */
   readonly sends: number;
   /** Monotonic and wall clock, read **before** the claim statement was issued (PROTOCOL 3.1). */
@@ -36,6 +38,7 @@ export async function sendClaimed(deps: DispatcherDeps, lease: FleetLease, claim
     wallMs() - claim.claimIssuedWallMs >= execution.sendByMs;
   let woke = false;
   let sentLate = false;
+  let marked: Promise<void> | undefined;
   await debugPoint('before_first_byte', claim.id.call);
   deps.events.sent?.(claim.contract.tool);
   const answer = await claim.provider.send({
@@ -46,18 +49,26 @@ export async function sendClaimed(deps: DispatcherDeps, lease: FleetLease, claim
     timeoutMs: execution.timeoutMs,
     connectWithinMs: Math.max(0, execution.sendByMs - (monotonicMs() - claim.claimIssuedMs)),
     gate: () => {
-      woke = late() || !lease.isFresh();
+      // A process that was fenced meanwhile has a new lease; the old one's claims stay silent.
+      woke = late() || !lease.isFresh() || lease.processId !== claim.processId;
       return woke ? 'late' : 'go';
     },
     wrote: () => {
       // PROTOCOL 3.2: read both clocks again; a pause between check and write makes absence prove nothing.
       sentLate = late();
+      // At once: should this process die now, nobody else would know. If the ledger is away, the settlement carries it.
+      if (sentLate) {
+        const { ledger } = deps;
+        marked = ledger
+          .run('mark sent late', () => markSentLate(ledger.sql, claim.id, lease.processId))
+          .catch(() => {});
+      }
       void debugPoint('written', claim.id.call);
       return sentLate ? 'drop' : 'keep';
     },
   });
   await debugPoint('answered', claim.id.call);
-  if (sentLate) await markSentLate(deps.ledger.sql, claim.id, lease.processId).catch(() => undefined);
+  await marked;
   const settlement = settlementOf(deps, claim, readAnswer(claim.contract, answer), woke, lease.processId);
   return { ...settlement, sentLate };
 }

@@ -3,6 +3,7 @@ import {
   appendEvent,
   type EffectRow,
   flagConflict,
+  keepLateFacts,
   move,
   readEffect,
   type Settlement,
@@ -30,7 +31,9 @@ export async function writeSettlement(
   let wanted = settlement;
   for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(2 * waitMs, RETRY_MAX_MS)) {
     try {
-      return await tryOnce(deps, wanted);
+      const other = await tryOnce(deps, wanted);
+      // What was written is not what the caller holds in its hands: the row tells it.
+      return other === undefined && wanted !== settlement ? await readRow(deps, wanted) : other;
     } catch (error) {
       if (constraintOf(error) === 'effects_one_artefact') {
         // Another effect was confirmed by this artefact already: this answer is no proof (PROTOCOL 6.5).
@@ -60,11 +63,25 @@ async function tryOnce(deps: DispatcherDeps, s: Settlement): Promise<EffectRow |
   const { ledger } = deps;
   const write = s.to === 'CONFIRMED' ? settleConfirmed : settleTroubled;
   if (await ledger.run('settle', () => write(ledger.sql, s))) return undefined;
-  const row = await ledger.run('read after settle', () => readEffect(ledger.sql, s.id));
+  const row = await readRow(deps, s);
+  if (row === undefined) return undefined;
+  // Given up as UNKNOWN meanwhile, the row may lack what only the holder has seen.
+  if (hasNews(s, row)) await ledger.run('keep late facts', () => keepLateFacts(ledger.sql, s));
   // Written by an attempt whose reply was lost: same outcome, same nonce.
-  if (row === undefined || (row.nonce === s.nonce && row.status === s.to)) return undefined;
+  if (row.nonce === s.nonce && row.status === s.to) return undefined;
   await ledger.run('keep late answer', () => keepLateAnswer(deps, s, row));
-  return ledger.run('read after late answer', () => readEffect(ledger.sql, s.id));
+  return readRow(deps, s);
+}
+
+function readRow({ ledger }: DispatcherDeps, s: Settlement): Promise<EffectRow | undefined> {
+  return ledger.run('read after settle', () => readEffect(ledger.sql, s.id));
+}
+
+/** Facts that no status tells: bytes that left late, the provider's reference, an artefact that is not this effect's. */
+function hasNews(s: Settlement, row: EffectRow): boolean {
+  const reference =
+    s.to === 'UNKNOWN' && s.providerRef !== null && row.status === 'UNKNOWN' && row.providerRef === null;
+  return (s.sentLate && !row.sentLate) || reference || (s.attention !== null && row.attention !== s.attention);
 }
 
 /** A holder's answer that comes after its claim was given up (rules 4 and 10; PROTOCOL 7). */
@@ -85,6 +102,11 @@ async function keepLateAnswer(deps: DispatcherDeps, s: Settlement, row: EffectRo
   }
   if (row.status === 'DISPATCHED') {
     // Another claim is in flight; the reconciliation takes this answer as proof if that one brings none.
+    await appendEvent(sql, { ...event, kind: 'late_answer_kept', data });
+    return;
+  }
+  if (s.to === 'NOT_APPLIED' && row.nonce !== s.nonce) {
+    // "Not sent" and "refused" speak for this claim alone; the row's claim is another one, and may have been applied.
     await appendEvent(sql, { ...event, kind: 'late_answer_kept', data });
     return;
   }

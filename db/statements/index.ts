@@ -21,7 +21,16 @@ export {
   recordVerdict,
   takeOverdueLooks,
 } from './look.ts';
-export { appendEvent, type EventNote, flagConflict, type Move, markSentLate, move, readKeptAnswers } from './move.ts';
+export {
+  appendEvent,
+  type EventNote,
+  flagConflict,
+  keepLateFacts,
+  type Move,
+  markSentLate,
+  move,
+  readKeptAnswers,
+} from './move.ts';
 export {
   type AdmissionState,
   readAdmissionState,

@@ -1,4 +1,5 @@
 import type { Attention, EffectId, EffectStatus, SettledBy } from '../../effects/effect.ts';
+import type { Settlement } from './settle.ts';
 import type { HotSql, ResultInfo } from './types.ts';
 
 /** A move that is not the holder's own: by evidence, late answer, decision, or a PURE call given up. */
@@ -73,16 +74,44 @@ export async function flagConflict(sql: HotSql, e: EventNote): Promise<void> {
       ${JSON.stringify(e.data)}::text::jsonb)`;
 }
 
-/** Marks that bytes left after send-by (PROTOCOL 3.2), whatever the row's status is by now. */
+/**
+ * Marks that bytes left after send-by (PROTOCOL 3.2), whatever the row's status is by now. The in-flight time of a
+ * re-send counts from now: that is when they left.
+ */
 export async function markSentLate(sql: HotSql, id: EffectId, actor: string): Promise<void> {
   await sql`
     WITH marked AS (
-      UPDATE holdfast.effects SET sent_late = true
+      UPDATE holdfast.effects SET sent_late = true, send_by_at = greatest(send_by_at, clock_timestamp())
       WHERE tenant = ${id.tenant} AND run_id = ${id.run} AND call_id = ${id.call} AND NOT sent_late
       RETURNING tenant, run_id, call_id, fence)
     INSERT INTO holdfast.effect_events (tenant, run_id, call_id, kind, fence, actor)
     SELECT tenant, run_id, call_id, 'sent_late', fence, ${actor}::text FROM marked`;
 }
+
+/**
+ * Keeps what a holder saw though its answer settles nothing and its claim was given up meanwhile: that bytes left late,
+ * the provider's reference (first one wins, and the look that needs it comes at once), a conflict. Moves no status.
+ * A verdict of absence that late bytes contradict calls a person (rule 10).
+ */
+export async function keepLateFacts(sql: HotSql, s: LateFacts): Promise<void> {
+  await sql`
+    WITH kept AS (
+      UPDATE holdfast.effects
+      SET sent_late = sent_late OR ${s.sentLate},
+        provider_ref = CASE WHEN status = 'UNKNOWN' THEN coalesce(provider_ref, ${s.providerRef}::text) ELSE provider_ref END,
+        next_look_at = CASE WHEN status = 'UNKNOWN' AND provider_ref IS NULL AND ${s.providerRef}::text IS NOT NULL
+          THEN clock_timestamp() ELSE next_look_at END,
+        attention = CASE WHEN ${s.sentLate} AND status = 'NOT_APPLIED' AND settled_by = 'evidence' THEN 'CONFLICT'
+          ELSE coalesce(${s.attention}::text, attention) END
+      WHERE tenant = ${s.id.tenant} AND run_id = ${s.id.run} AND call_id = ${s.id.call}
+      RETURNING tenant, run_id, call_id, fence)
+    INSERT INTO holdfast.effect_events (tenant, run_id, call_id, kind, fence, actor, reason, data)
+    SELECT tenant, run_id, call_id, 'late_facts_kept', fence, ${s.actor}::text, ${s.reason}::text,
+      jsonb_build_object('nonce', ${s.nonce}::text, 'providerRef', ${s.providerRef}::text, 'sentLate', ${s.sentLate}::boolean)
+    FROM kept`;
+}
+
+type LateFacts = Pick<Settlement, 'id' | 'nonce' | 'providerRef' | 'sentLate' | 'attention' | 'reason' | 'actor'>;
 
 /** A holder's answer kept while another claim was open, newest first; proof for a later reconciliation (rule 4). */
 export async function readKeptAnswers(

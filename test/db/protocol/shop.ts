@@ -43,15 +43,17 @@ export interface Shop {
 export async function openShop(): Promise<Shop> {
   const asks: Ask[] = [];
   const orders: Order[] = [];
+  let made = 0;
   const shop: Shop = {
     url: '',
     asks,
     orders,
     sends: (key) => asks.filter((ask) => ask.method !== 'GET' && (key === undefined || ask.key === key)).length,
     apply(ask) {
-      const made = { ...ask.body, id: `o-${orders.length + 1}`, key: ask.key };
-      orders.push(made);
-      return { status: 201, body: { order: made } };
+      made += 1;
+      const order = { ...ask.body, id: `o-${made}`, key: ask.key };
+      orders.push(order);
+      return { status: 201, body: { order } };
     },
     find(ask) {
       const found = orders.find((each) => each.key === ask.query.key);
