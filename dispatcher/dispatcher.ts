@@ -178,6 +178,7 @@ export class Dispatcher {
       effectKey: admission.effectKey as HeldClaim['effectKey'],
       secret: p.secret,
       nonce,
+      processId: admission.processId,
       sends: 1,
       claimIssuedMs,
       claimIssuedWallMs,

@@ -36,6 +36,7 @@ export class FleetLease {
   /** The backend that holds the scanner's lock; 0 = none. postgres.js may put another in its place without a word. */
   #scannerPid = 0;
   #stopped = false;
+  #renewing: Promise<void> | undefined;
   #loops: Promise<void>[] = [];
   #wake = new AbortController();
   #overdueScanAtMs = 0;
@@ -83,9 +84,12 @@ export class FleetLease {
     return monotonicMs() - this.#lastBeatMs;
   }
 
-  /** Takes a new id after this one was fenced; flights under way keep their nonces. */
+  /** Takes a new id after this one was fenced; flights under way keep their nonces. Racing callers share one. */
   async renew(): Promise<void> {
-    await this.#open();
+    this.#renewing ??= this.#open().finally(() => {
+      this.#renewing = undefined;
+    });
+    await this.#renewing;
   }
 
   /** Ends the lease; call it after the flights are settled. */
@@ -111,7 +115,8 @@ export class FleetLease {
     // For its own freshness the moment of asking counts; for judging others that of the reply: a beat that waited
     // with a frozen Postgres comes back just when everybody else's has still to.
     const repliedAtMs = monotonicMs();
-    if (repliedAtMs - this.#lastReplyMs > this.#settings.ttlMs) this.#steadySinceMs = repliedAtMs;
+    // One missed beat is a gap: an outage shorter than a ttl for this process may be longer for another one.
+    if (repliedAtMs - this.#lastReplyMs > 2 * this.#settings.beatMs) this.#steadySinceMs = repliedAtMs;
     this.#lastReplyMs = repliedAtMs;
     this.#lastBeatMs = issuedAtMs;
   }
@@ -121,7 +126,7 @@ export class FleetLease {
     const before = monotonicMs();
     const alive = await this.#ledger.run('beat', () => beat(this.#own.sql, this.#processId), this.#settings.ttlMs);
     if (alive) this.#noteBeat(before);
-    else await this.#open();
+    else await this.renew();
   }
 
   #mayJudge(): boolean {

@@ -70,6 +70,7 @@ export async function resendEffect(
   }
   const { execution } = contract;
   const nonce = randomUUID();
+  const { processId } = dispatcher.lease;
   const claimIssuedMs = monotonicMs();
   const claimIssuedWallMs = wallMs();
   const claimed = await deps.ledger.run('re-send', () =>
@@ -80,7 +81,7 @@ export async function resendEffect(
       requestHash,
       account: row.account,
       credentialVersion: credential?.version ?? null,
-      processId: dispatcher.lease.processId,
+      processId,
       nonce,
       sendByMs: execution.sendByMs,
       deadlineMs: execution.sendByMs + execution.timeoutMs + deps.settings.settleMarginMs,
@@ -99,6 +100,7 @@ export async function resendEffect(
     effectKey: scope.effectKey as NonNullable<EffectRow['effectKey']>,
     secret,
     nonce,
+    processId,
     sends: row.sends + 1,
     claimIssuedMs,
     claimIssuedWallMs,

@@ -23,7 +23,7 @@ export interface DispatcherSettings {
   readonly pureSendsMax: number;
   /** Arguments above this are stored first and passed by reference. Default 8192. */
   readonly inlineBytesMax: number;
-  /** How long shutdown waits for answers before it settles UNKNOWN. Default 30000. */
+  /** How long shutdown waits for answers before it settles UNKNOWN. Default 20000. */
   readonly shutdownMs: number;
   /** How long shutdown then tries to write the rest as UNKNOWN; the fencer does it otherwise. Default 5000. */
   readonly giveUpMs: number;
@@ -42,6 +42,6 @@ export const DEFAULT_SETTINGS: DispatcherSettings = Object.freeze({
   attentionAfterLooks: 8,
   pureSendsMax: 5,
   inlineBytesMax: 8192,
-  shutdownMs: 30_000,
+  shutdownMs: 20_000,
   giveUpMs: 5000,
 });

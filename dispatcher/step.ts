@@ -2,8 +2,9 @@ import { type EffectRow, recentLooks } from '../db/statements/index.ts';
 import { type Attention, type EffectStatus, effectIdText } from '../effects/effect.ts';
 import type { DispatcherDeps } from './deps.ts';
 
-/** How long a reconciliation waits for a holder that is still in flight before it reads again. */
-const IN_FLIGHT_MS = 1_000;
+/** How long a reconciliation waits for a holder that is still in flight before it reads again: a quarter of what is left, within these. */
+const IN_FLIGHT_MIN_MS = 1_000;
+const IN_FLIGHT_MAX_MS = 10_000;
 const LOOKS_SHOWN = 5;
 
 /** One step of a reconciliation, for the workflow and the person who reads it. No payloads. */
@@ -30,7 +31,7 @@ export async function reconcileStep(deps: DispatcherDeps, row: EffectRow): Promi
   const settled = row.status === 'CONFIRMED' || row.status === 'NOT_APPLIED';
   const inFlight = row.status === 'DISPATCHED';
   const plannedMs = Math.max(0, (row.nextLookAtMs ?? row.nowMs + deps.settings.lookMinMs) - row.nowMs);
-  const nextInMs = settled ? null : inFlight ? IN_FLIGHT_MS : plannedMs;
+  const nextInMs = settled ? null : inFlight ? inFlightMs(row) : plannedMs;
   return {
     effectId: effectIdText(row.id),
     status: row.status,
@@ -44,4 +45,9 @@ export async function reconcileStep(deps: DispatcherDeps, row: EffectRow): Promi
     nextInMs,
     nextAt: nextInMs === null ? null : new Date(row.nowMs + nextInMs).toISOString(),
   };
+}
+
+function inFlightMs(row: EffectRow): number {
+  const left = ((row.deadlineAtMs ?? row.nowMs) - row.nowMs) / 4;
+  return Math.min(Math.max(left, IN_FLIGHT_MIN_MS), IN_FLIGHT_MAX_MS);
 }

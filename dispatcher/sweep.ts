@@ -18,10 +18,13 @@ export async function sweepLedger(
   nudge: (effect: UnresolvedEffect) => Promise<void>,
 ): Promise<{ started: number }> {
   const { ledger } = dispatcher.deps;
-  await ledger.run('release overdue', () => releaseOverdueClaims(ledger.sql, dispatcher.lease.processId, ROUND_LIMIT));
+  const released = await ledger.run('release overdue', () =>
+    releaseOverdueClaims(ledger.sql, dispatcher.lease.processId, ROUND_LIMIT),
+  );
+  for (const { tenant, run, call, ...effect } of released) await nudge({ id: { tenant, run, call }, ...effect });
   const due = await ledger.run('overdue looks', () =>
     takeOverdueLooks(ledger.sql, { graceMs: OVERDUE_GRACE_MS, pushMs: PUSH_MS, limit: ROUND_LIMIT }),
   );
   for (const effect of due) await nudge(effect);
-  return { started: due.length };
+  return { started: released.length + due.length };
 }

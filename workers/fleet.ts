@@ -91,6 +91,8 @@ export class Fleet {
         maxConcurrentActivityTaskExecutions: config.worker.activities_max,
         maxConcurrentLocalActivityExecutions: config.worker.activities_max,
         shutdownGraceTime: config.settings.shutdownMs,
+        // An activity waits for its flight, whatever it is told: without this the worker would wait as long.
+        shutdownForceTime: config.settings.shutdownMs + config.settings.giveUpMs,
       };
       const cached = { maxCachedWorkflows: cachedWorkflows(CACHED_WORKFLOWS_MAX) };
       const { roles } = config.worker;

@@ -48,7 +48,8 @@ export async function settleTroubled(sql: HotSql, s: Settlement): Promise<boolea
         result_info = ${s.resultInfo === null ? null : JSON.stringify(s.resultInfo)}::text::jsonb,
         provider_ref = coalesce(${s.providerRef}::text, provider_ref),
         reason_code = ${s.reasonCode}::text, reason = ${s.reason}::text, attention = ${s.attention}::text,
-        sent_late = sent_late OR ${s.sentLate}
+        sent_late = sent_late OR ${s.sentLate},
+        send_by_at = CASE WHEN ${s.sentLate} THEN greatest(send_by_at, clock_timestamp()) ELSE send_by_at END
       WHERE tenant = ${s.id.tenant} AND run_id = ${s.id.run} AND call_id = ${s.id.call}
         AND nonce = ${s.nonce}::uuid AND status = 'DISPATCHED'
         AND (${s.to}::text <> 'NOT_APPLIED' OR sends = 1 OR effect_class = 'PURE')
