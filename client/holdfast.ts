@@ -73,9 +73,12 @@ export class Holdfast {
   async dispatch(request: DispatchRequest): Promise<Outcome> {
     const { lane = 'workflow', waitMs = WAIT_DEFAULT_MS, ...call } = request;
     const hash = hashCall(call).argsHash.toString('hex');
+    const until = performance.now() + waitMs;
     const outcome = lane === 'direct' ? await this.#direct(call, waitMs) : await this.#byWorkflow(call, hash, waitMs);
-    if (outcome.status !== 'UNKNOWN' || waitMs <= 0) return outcome;
-    return awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, waitMs);
+    const leftMs = until - performance.now();
+    // Once the wait is over there may be no row yet: then what was heard stands. A timer may fire a millisecond early.
+    if (outcome.status !== 'UNKNOWN' || leftMs <= 1) return outcome;
+    return awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, leftMs);
   }
 
   async #direct(call: Call, waitMs: number): Promise<Outcome> {
@@ -83,9 +86,7 @@ export class Holdfast {
     if (dispatcher === undefined) {
       throw new HoldfastError('bad_input', 'the direct lane needs a dispatcher in this process', { place: '/lane' });
     }
-    return within(waitMs, dispatcher.dispatch(call), () =>
-      awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, 0),
-    );
+    return within(waitMs, dispatcher.dispatch(call), () => this.#notYet(call));
   }
 
   async #byWorkflow(call: Call, argsHash: string, waitMs: number): Promise<Outcome> {
@@ -125,7 +126,7 @@ export class Holdfast {
     }
   }
 
-  /** The wait is over and the workflow goes on: tell what the ledger knows. */
+  /** The wait is over and the call goes on: tell what the ledger knows. */
   async #notYet(call: Call): Promise<Outcome> {
     const row = await this.#row(call);
     if (row !== undefined) return awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, 0);
@@ -135,7 +136,7 @@ export class Holdfast {
       tool: call.tool,
       version: call.version,
       effectClass: null,
-      message: `accepted, but no worker has recorded it yet; repeat with the same call id to hear its outcome, effect id ${effectIdText(call)}`,
+      message: `accepted, but not recorded yet; repeat with the same call id to hear its outcome, effect id ${effectIdText(call)}`,
       attention: null,
       nextLookAt: null,
     };
