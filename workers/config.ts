@@ -64,6 +64,8 @@ const fileShape = z.strictObject({
     .prefault({}),
   /** JSON file of secrets; beside it the environment: HOLDFAST_SECRET_<NAME>. */
   secrets_file: z.string().optional(),
+  /** JSON file of keys that encrypt payloads in the ledger and in history; absent = plain. */
+  payload_keys_file: z.string().optional(),
   providers: z.record(z.string().regex(/^[a-z][a-z0-9_-]{0,62}$/), providerConfig).default({}),
   settings: settings.default({}),
   /** For tests only: lets workers run on a Postgres that may forget commits. */

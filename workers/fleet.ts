@@ -88,6 +88,7 @@ export class Fleet {
       const base = {
         connection: temporal.connection,
         namespace: temporal.namespace,
+        dataConverter: temporal.dataConverter,
         maxConcurrentActivityTaskExecutions: config.worker.activities_max,
         maxConcurrentLocalActivityExecutions: config.worker.activities_max,
         shutdownGraceTime: config.settings.shutdownMs,

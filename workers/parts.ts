@@ -1,4 +1,3 @@
-import { type PayloadCodec, passThrough } from '../db/codec.ts';
 import { connect, type Ledger } from '../db/connect.ts';
 import { RegistryCache } from '../db/contract-cache.ts';
 import { checkDeployment } from '../db/deployment.ts';
@@ -10,6 +9,7 @@ import { DEFAULT_SETTINGS } from '../dispatcher/settings.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import { createProvider } from '../providers/index.ts';
 import type { ProviderAdapter } from '../providers/provider.ts';
+import { openCodec } from './codec.ts';
 import type { HoldfastConfig } from './config.ts';
 
 /**
@@ -42,19 +42,14 @@ export function openProviders(config: HoldfastConfig): Map<string, ProviderAdapt
 }
 
 /** Everything the dispatcher of one process needs. */
-export function dispatcherDeps(
-  config: HoldfastConfig,
-  ledger: Ledger,
-  events: DispatchEvents,
-  codec: PayloadCodec = passThrough,
-): DispatcherDeps {
+export function dispatcherDeps(config: HoldfastConfig, ledger: Ledger, events: DispatchEvents): DispatcherDeps {
   return {
     ledger,
     deploymentId: config.deployment,
     registry: new RegistryCache(ledger),
     providers: openProviders(config),
     secrets: config.secrets_file === undefined ? envSecrets() : firstOf(fileSecrets(config.secrets_file), envSecrets()),
-    codec,
+    codec: openCodec(config),
     settings: { ...DEFAULT_SETTINGS, ...config.settings },
     events,
   };

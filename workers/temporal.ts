@@ -1,6 +1,9 @@
 import { Client } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
 import { NativeConnection } from '@temporalio/worker';
+import { historyConverter } from '../client/history-codec.ts';
 import { HoldfastError } from '../effects/errors.ts';
+import { openCodec } from './codec.ts';
 import type { HoldfastConfig } from './config.ts';
 
 const DEFAULT_ADDRESS = '127.0.0.1:7233';
@@ -11,17 +14,20 @@ export interface TemporalParts {
   /** On the workers' own connection, which is what eager starts need. */
   readonly client: Client;
   readonly namespace: string;
+  /** For clients and workers alike: encodes history as the ledger's payloads are. */
+  readonly dataConverter: DataConverter;
 }
 
 /** Connects to Temporal. Throws `temporal_unreachable`. */
 export async function connectTemporal(config: HoldfastConfig): Promise<TemporalParts> {
   const { address = DEFAULT_ADDRESS, namespace = 'default', tls } = config.temporal;
+  const dataConverter = historyConverter(openCodec(config));
   try {
     const connection = await withTimeout(
       NativeConnection.connect({ address, ...(tls ? { tls: true } : {}) }),
       CONNECT_TIMEOUT_MS,
     );
-    return { connection, client: new Client({ connection, namespace }), namespace };
+    return { connection, client: new Client({ connection, namespace, dataConverter }), namespace, dataConverter };
   } catch (error) {
     throw new HoldfastError('temporal_unreachable', `no answer from Temporal at ${address}`, {
       place: address,
