@@ -67,8 +67,9 @@ async function tryOnce(deps: DispatcherDeps, s: Settlement): Promise<EffectRow |
   if (row === undefined) return undefined;
   // Given up as UNKNOWN meanwhile, the row may lack what only the holder has seen.
   if (hasNews(s, row)) await ledger.run('keep late facts', () => keepLateFacts(ledger.sql, s));
-  // Written by an attempt whose reply was lost: same outcome, same nonce.
-  if (row.nonce === s.nonce && row.status === s.to) return undefined;
+  // Written by an attempt whose reply was lost: same outcome, same nonce, and not by somebody else's proof.
+  const mine = row.nonce === s.nonce && row.status === s.to && (row.settledBy === null || row.settledBy === 'holder');
+  if (mine) return undefined;
   await ledger.run('keep late answer', () => keepLateAnswer(deps, s, row));
   return readRow(deps, s);
 }
