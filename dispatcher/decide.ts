@@ -146,6 +146,7 @@ async function whyRefused(
     return `expected ${expected.status} with fence ${expected.fence}, but the effect is ${row.status} with fence ${row.fence}`;
   }
   const to = d.ruling === 'confirm' ? 'CONFIRMED' : 'NOT_APPLIED';
+  if (row.sends === 0 && to === 'CONFIRMED') return 'it was never claimed, so nothing was ever sent';
   const verdict = transition(row.status, to, 'decision', {
     sends: row.sends,
     correction: d.correction,
