@@ -50,9 +50,18 @@ export async function places(common: Pick<Common, 'config'>): Promise<Places> {
 
 /** The URL of the ledger. Throws `bad_config` when there is none. */
 export function databaseUrl({ config }: Places): string {
-  if (config.database !== undefined) return config.database.url;
+  const place = process.env['DATABASE_URL'] === undefined && config.file !== null ? config.file : 'DATABASE_URL';
+  if (config.database !== undefined) {
+    const { url } = config.database;
+    if (/^postgres(ql)?:\/\//.test(url) && URL.canParse(url)) return url;
+    // Its text is not shown: it may hold a password.
+    throw new HoldfastError('bad_config', 'the database URL is malformed', {
+      place,
+      next: 'write postgres://user:password@host:port/database',
+    });
+  }
   throw new HoldfastError('bad_config', 'no database is configured, and no stack runs here', {
-    place: config.file ?? 'DATABASE_URL',
+    place,
     next: 'start one: holdfast dev; or set DATABASE_URL, or database.url in holdfast.yaml',
   });
 }

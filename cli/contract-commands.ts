@@ -1,7 +1,7 @@
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { stringify } from 'yaml';
-import type { Contract } from '../contracts/contract.ts';
+import type { Contract, JsonObject } from '../contracts/contract.ts';
 import { HoldfastError, isHoldfastError } from '../effects/errors.ts';
 import { optionsOf, places, withLedger } from './context.ts';
 import { cleanText, fields, print, printJson, relative, styled, table } from './output.ts';
@@ -143,5 +143,14 @@ async function show(text: string, options: Base): Promise<void> {
     ]),
   );
   print('');
-  print(stringify(contract.source, { lineWidth: 120 }).trimEnd());
+  print(stringify(inFileOrder(contract.source), { lineWidth: 120 }).trimEnd());
+}
+
+const KEYS = ['tool', 'version', 'owner', 'selection', 'parameters', 'execution', 'returns', 'behaviour'];
+
+/** The registry keeps canonical JSON, sorted by name; people write what it is first. */
+function inFileOrder(source: JsonObject): JsonObject {
+  const known = KEYS.filter((key) => key in source);
+  const rest = Object.keys(source).filter((key) => !KEYS.includes(key));
+  return Object.fromEntries([...known, ...rest].map((key) => [key, source[key] ?? null]));
 }

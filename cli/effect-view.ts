@@ -66,7 +66,9 @@ function timeline(history: readonly HistoryEntry[]): string {
   const first = history.find((entry) => entry.at !== null)?.at;
   if (first == null) return '  nothing';
   const start = Date.parse(first);
-  const rows = history.map((entry) => {
+  // A decision and its refusal are told together.
+  const told = history.filter((entry) => entry.kind !== 'event' || entry.event !== 'decision_refused');
+  const rows = told.map((entry) => {
     const when = entry.at === null ? '' : offset(Date.parse(entry.at) - start);
     const [head, ...more] = storyOf(entry);
     const indent = ' '.repeat(13);
@@ -85,6 +87,7 @@ function storyOf(entry: HistoryEntry): string[] {
     case 'settled':
       return [`answered → ${statusText(entry.to)}, by ${actorName(entry.actor)}`];
     case 'event':
+      if (entry.event === 'decision') return [`decided${move(entry.from, entry.to)}`];
       return [
         `${entry.event}${move(entry.from, entry.to)}, by ${actorName(entry.actor)}`,
         ...(entry.reason === null ? [] : [cleanText(entry.reason)]),
@@ -109,9 +112,11 @@ function move(from: string | null, to: string | null): string {
   return from === null ? ` → ${statusText(to)}` : `: ${statusText(from)} → ${statusText(to)}`;
 }
 
-/** A process of the fleet is known by a UUID; its beginning is enough to tell two apart. */
+/** A process of the fleet is known by a UUID, after what made it act; the beginning is enough to tell two apart. */
 function actorName(actor: string): string {
-  return /^[0-9a-f]{8}-[0-9a-f]{4}-/.test(actor) ? `process ${actor.slice(0, 8)}` : cleanText(actor);
+  const [, trigger, process] = /^(?:(\w+)@)?([0-9a-f]{8})-[0-9a-f-]{27}$/.exec(actor) ?? [];
+  if (process === undefined) return cleanText(actor);
+  return trigger === undefined ? `process ${process}` : `process ${process} (${trigger})`;
 }
 
 function whatToDo(effect: EffectDetails): string[] {

@@ -28,8 +28,15 @@ export function reportOf(thrown: unknown, options: ReportOptions): { readonly te
 }
 
 function asHoldfastError(thrown: unknown): HoldfastError {
-  if (isHoldfastError(thrown)) return thrown;
+  if (isHoldfastError(thrown)) return placeSaidOnce(thrown);
   return new HoldfastError('internal', thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown });
+}
+
+/** What came through Temporal says its place in the message too, for the UI. Here it has a line of its own. */
+function placeSaidOnce(error: HoldfastError): HoldfastError {
+  const { code, message, place, next } = error;
+  if (place === undefined || !message.endsWith(` (at ${place})`)) return error;
+  return new HoldfastError(code, message.slice(0, -` (at ${place})`.length), { place, next, cause: error });
 }
 
 function asJson(error: HoldfastError, stack: string | undefined): string {

@@ -20,8 +20,12 @@ First steps:
 Exit codes: 0 done, 1 anything else, 2 bad input, 3 refused or not applied, 4 outcome unknown, 5 a part is away.
 Without DATABASE_URL, TEMPORAL_ADDRESS or holdfast.yaml, the stack that "holdfast dev" runs here is used.`;
 
-/** The whole command, ready to parse. */
-export function buildProgram(): Command {
+/**
+ * The whole command, ready to parse.
+ *
+ * @param quiet whether the help that follows a missing command is left out, because JSON was asked for
+ */
+export function buildProgram({ quiet = false }: { quiet?: boolean } = {}): Command {
   const program = new Command('holdfast')
     .description('Durable dispatcher and reconciler for the tool calls of AI agents.')
     .version(ownVersion(), '-V, --version', 'print the version')
@@ -39,15 +43,15 @@ export function buildProgram(): Command {
   addEffectCommands(program);
   addDecideCommands(program);
   addAuditCommands(program);
-  settle(program);
+  settle(program, quiet);
   return program;
 }
 
 /** Usage errors are thrown instead of printed, in every command. */
-function settle(command: Command): void {
-  command.exitOverride().configureOutput({ outputError: () => {} });
+function settle(command: Command, quiet: boolean): void {
+  command.exitOverride().configureOutput({ outputError: () => {}, ...(quiet ? { writeErr: () => {} } : {}) });
   if (command.parent !== null) command.configureHelp({ ...command.parent.configureHelp() });
-  for (const child of command.commands) settle(child);
+  for (const child of command.commands) settle(child, quiet);
 }
 
 /** `package.json` lies one level up in the repository and two in `dist/cli`. */

@@ -1,4 +1,4 @@
-import { CommanderError } from 'commander';
+import { type Command, CommanderError } from 'commander';
 import { HoldfastError } from '../effects/errors.ts';
 import { reportOf } from './failure.ts';
 import { buildProgram } from './program.ts';
@@ -15,7 +15,7 @@ export async function runCommand(args: readonly string[]): Promise<number> {
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     process.once(event, (thrown: unknown) => process.exit(fail(thrown)));
   }
-  const program = buildProgram();
+  const program = buildProgram({ quiet: options.json });
   try {
     await program.parseAsync([...args], { from: 'user' });
     return 0;
@@ -23,22 +23,26 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     if (!(thrown instanceof CommanderError)) return fail(thrown);
     // Help and version were asked for and are printed already.
     if (thrown.exitCode === 0) return 0;
-    return fail(usageError(thrown, args));
+    return fail(usageError(thrown, program, args));
   }
 }
 
 /** commander's own words (`error: unknown option '--x'`) in the form of every other error. */
-function usageError(error: CommanderError, args: readonly string[]): HoldfastError {
-  const words = args.filter((word) => !word.startsWith('-')).slice(0, 2);
-  const group = words[0] === undefined ? 'holdfast' : `holdfast ${words[0]}`;
-  if (error.code === 'commander.help') {
-    return new HoldfastError('bad_input', `${group} needs a command`, { place: group, next: `see ${group} --help` });
+function usageError(error: CommanderError, program: Command, args: readonly string[]): HoldfastError {
+  const place = commandNamed(program, args);
+  const message = error.code === 'commander.help' ? `${place} needs a command` : error.message.replace(/^error: /, '');
+  return new HoldfastError('bad_input', message.replaceAll('\n', ' '), { place, next: `see ${place} --help` });
+}
+
+/** `holdfast effect list` of whatever words follow; as far as they name commands. */
+function commandNamed(program: Command, args: readonly string[]): string {
+  const names = [program.name()];
+  let at = program;
+  for (const word of args.filter((one) => !one.startsWith('-'))) {
+    const next = at.commands.find((command) => command.name() === word);
+    if (next === undefined) break;
+    names.push(word);
+    at = next;
   }
-  const message = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
-  const unknown = error.code === 'commander.unknownCommand';
-  const place = unknown || words[1] === undefined ? group : `${group} ${words[1]}`;
-  return new HoldfastError('bad_input', message, {
-    place: unknown ? 'holdfast' : place,
-    next: `see ${unknown ? 'holdfast' : group} --help`,
-  });
+  return names.join(' ');
 }

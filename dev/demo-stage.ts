@@ -66,7 +66,8 @@ export async function buildStage(timeline: Timeline, undo: Undo): Promise<Stage>
   timeline.line('stack', `starting Postgres and Temporal in ${dir}`);
   const children = new DemoChildren(dir);
   const token = randomBytes(12).toString('hex');
-  const starting = startStack({ dir, binDir: join(defaultStackDir(), 'bin') });
+  const log = (line: string) => timeline.line('stack', line);
+  const starting = startStack({ dir, log, binDir: join(defaultStackDir(), 'bin') });
   undo.push(async () => starting.then(stopStack, () => undefined));
   undo.push(() => children.stop());
   const [stack, provider] = await Promise.all([starting, startProvider(children, dir, token)]);

@@ -121,7 +121,7 @@ export class Story {
     const effectId = effectIdText(id);
     const args = { text: 'customer called back', case: 'note-1' };
     await books.arm('POST /v1/notes', 'accept_then_close', 'note-1');
-    const outcome = await holdfast.dispatch({ ...id, tool: 'billing.note', version: '1.0.0', args, waitMs: 0 });
+    const outcome = await holdfast.dispatch({ ...id, tool: 'billing.note', version: '1.0.0', args, waitMs: 1_000 });
     await this.#until(id, ({ status, attention }) => status === 'UNKNOWN' && attention === 'NEEDS_DECISION');
     this.#timeline.line('call', `billing.note@1.0.0  ${paint('bold', effectId)}`);
     this.#timeline.line('provider', 'wrote it down and closed the connection without an answer');
