@@ -57,7 +57,7 @@ export function databaseUrl({ config }: Places): string {
     // Its text is not shown: it may hold a password.
     throw new HoldfastError('bad_config', 'the database URL is malformed', {
       place,
-      next: 'write postgres://user:password@host:port/database',
+      next: 'write postgres://USER@HOST:PORT/DATABASE, the password in its usual place',
     });
   }
   throw new HoldfastError('bad_config', 'no database is configured, and no stack runs here', {

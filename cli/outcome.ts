@@ -55,6 +55,6 @@ function unknownOf({ effectId, message, attention, nextLookAt }: Outcome & { sta
   const person = attention === null ? '' : `; it needs a person (${attention})`;
   return new HoldfastError('outcome_unknown', `${message}${look}${person}`, {
     place: effectId,
-    next: `do not repeat it; holdfast effect wait ${effectId}, or holdfast effect show ${effectId}`,
+    next: `do not make it again under another call id; holdfast effect wait ${effectId}, or holdfast effect show ${effectId}`,
   });
 }

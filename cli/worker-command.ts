@@ -17,6 +17,7 @@ export function addWorkerCommand(program: Command): void {
       const { config } = await places(common);
       const { runWorker } = await import('../workers/run-worker.ts');
       await runWorker(config, {
+        stacks: common.debug,
         onReady(ready) {
           if (common.json) return printJson({ event: 'ready', ...ready });
           const health = ready.healthPort === null ? '' : ` · health on port ${ready.healthPort}`;

@@ -1,11 +1,14 @@
-import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { Runtime } from '@temporalio/worker';
 import type { HoldfastConfig } from './config.ts';
 import { Fleet, type FleetOptions } from './fleet.ts';
 import { serveHealth } from './health.ts';
+import { workerLogger } from './worker-log.ts';
 
 export interface WorkerRunOptions extends FleetOptions {
   /** Called once the workers poll: what `holdfast worker` prints. */
   readonly onReady?: (ready: WorkerReady) => void;
+  /** Whether the log shows stack traces. Default false. */
+  readonly stacks?: boolean;
 }
 
 export interface WorkerReady {
@@ -23,7 +26,7 @@ export interface WorkerReady {
  * and rethrows when a Temporal worker fails.
  */
 export async function runWorker(config: HoldfastConfig, options: WorkerRunOptions = {}): Promise<void> {
-  Runtime.install({ logger: new DefaultLogger('WARN'), shutdownSignals: [] });
+  Runtime.install({ logger: workerLogger(options.stacks ?? false), shutdownSignals: [] });
   const fleet = await Fleet.open(config, options);
   const { health_port: healthPort, health_host: healthHost } = config.worker;
   const health = healthPort === undefined ? undefined : await serveHealth(fleet, healthHost, healthPort);
