@@ -48,6 +48,7 @@ export class Dispatcher {
   readonly #held = new Map<string, HeldClaim>();
   readonly #abandoned = new Map<string, Abandoned>();
   #keptAnswers = 0;
+  #keptBytes = 0;
   #closing = false;
 
   private constructor(deps: DispatcherDeps, lease: FleetLease) {
@@ -110,6 +111,12 @@ export class Dispatcher {
     await this.lease.stop();
   }
 
+  /** Answers that the ledger does not take are bounded in count and bytes; past that nothing new is claimed (PROTOCOL 3.5). */
+  #keepsTooMuch(): boolean {
+    const { keptAnswersMax, keptBytesMax } = this.deps.settings;
+    return this.#keptAnswers >= keptAnswersMax || this.#keptBytes >= keptBytesMax;
+  }
+
   async #giveUp(held: HeldClaim): Promise<void> {
     await writeSettlement(this.deps, {
       id: held.id,
@@ -145,7 +152,7 @@ export class Dispatcher {
 
   async #tryClaimed(p: Prepared, attempt: number): Promise<Outcome | 'again'> {
     const name = p.contract.execution.provider;
-    if (this.#closing || this.#keptAnswers >= this.deps.settings.keptAnswersMax || !this.#bulkhead.tryTake(name)) {
+    if (this.#closing || this.#keepsTooMuch() || !this.#bulkhead.tryTake(name)) {
       return this.#rowOrThrow(
         p,
         new HoldfastError('busy', `no free slot for provider ${name} in this process`, { place: name }),
@@ -228,14 +235,16 @@ export class Dispatcher {
   /** Sends a held claim, writes the answer, and says the outcome. Shared with the re-send of a reconciliation. */
   async sendAndSettle(held: HeldClaim): Promise<Outcome> {
     this.#held.set(held.nonce, held);
-    let kept = false;
+    let keptBytes: number | undefined;
     try {
       await debugPoint('claimed', held.id.call);
       const settlement = await sendClaimed(this.deps, this.lease, held);
       const other = await writeSettlement(this.deps, settlement, {
         onRetry: () => {
-          if (!kept) this.#keptAnswers += 1;
-          kept = true;
+          if (keptBytes !== undefined) return;
+          keptBytes = Buffer.byteLength(settlement.result ?? '');
+          this.#keptAnswers += 1;
+          this.#keptBytes += keptBytes;
         },
       });
       await debugPoint('settled', held.id.call);
@@ -249,7 +258,10 @@ export class Dispatcher {
       if (settlement.to === 'UNKNOWN') this.#unresolved(held);
       return this.#outcomeOf(held, settlement);
     } finally {
-      if (kept) this.#keptAnswers -= 1;
+      if (keptBytes !== undefined) {
+        this.#keptAnswers -= 1;
+        this.#keptBytes -= keptBytes;
+      }
       this.#held.delete(held.nonce);
     }
   }

@@ -14,6 +14,8 @@ export interface DispatcherSettings {
   readonly slotsPerProvider: number;
   /** Answers kept while the ledger is away; past it the process stops claiming. Default 1000. */
   readonly keptAnswersMax: number;
+  /** The same for the bytes of their results. Default 64 MiB. */
+  readonly keptBytesMax: number;
   /** First wait between two looks; doubles up to `lookMaxMs`. Defaults 1000 and 300000. */
   readonly lookMinMs: number;
   readonly lookMaxMs: number;
@@ -37,6 +39,7 @@ export const DEFAULT_SETTINGS: DispatcherSettings = Object.freeze({
   settleMarginMs: 2000,
   slotsPerProvider: 64,
   keptAnswersMax: 1000,
+  keptBytesMax: 64 * 1024 * 1024,
   lookMinMs: 1000,
   lookMaxMs: 300_000,
   attentionAfterLooks: 8,

@@ -19,6 +19,7 @@ const settings = z.strictObject({
   settle_margin_ms: ms.optional(),
   slots_per_provider: count.optional(),
   kept_answers_max: count.optional(),
+  kept_bytes_max: z.int().min(1).max(4_294_967_296).optional(),
   look_min_ms: ms.optional(),
   look_max_ms: ms.optional(),
   attention_after_looks: count.optional(),

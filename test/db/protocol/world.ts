@@ -20,7 +20,7 @@ export interface World {
   /** The owner of the schema: arranges what the rules forbid to everybody else. */
   readonly admin: postgres.Sql;
   /** A ledger of its own (another process, as it were), closed with the world. */
-  newLedger(options?: LedgerOptions): Ledger;
+  newLedger(options?: LedgerOptions, url?: string): Ledger;
   /** One connection on which BEGIN and COMMIT may stand, closed with the world. */
   connection(): LedgerConnection['sql'];
   /** Publishes and gives the contract. */
@@ -49,8 +49,8 @@ export async function openWorld(): Promise<World> {
     database,
     ledger,
     admin,
-    newLedger(options) {
-      const other = connect(database.url, options);
+    newLedger(options, url = database.url) {
+      const other = connect(url, options);
       ledgers.push(other);
       return other;
     },
