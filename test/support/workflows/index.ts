@@ -3,3 +3,4 @@ export { dispatchCall } from '../../../workflows/dispatch-call.ts';
 export { reconcileEffect } from '../../../workflows/reconcile-effect.ts';
 export { sweep } from '../../../workflows/sweep.ts';
 export { callMany } from './call-many.ts';
+export { stumble } from './stumble.ts';
