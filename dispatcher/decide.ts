@@ -54,15 +54,8 @@ const TEXT_MAX = 2000;
 export async function decide(deps: DecideDeps, d: DecisionRequest): Promise<DecisionAnswer> {
   checkDecision(d);
   const { ledger } = deps;
-  const prior = await ledger.run('read decision', () => readDecision(ledger.sql, d.id.tenant, d.decisionId));
-  if (prior !== undefined) {
-    if (effectIdText(prior.id) !== effectIdText(d.id)) {
-      throw new HoldfastError('bad_input', `decision id ${d.decisionId} belongs to ${effectIdText(prior.id)}`, {
-        place: '/decisionId',
-      });
-    }
-    return { ...(await answer(deps, d, prior.applied, prior.refusal)), repeated: true };
-  }
+  const first = await firstAnswer(deps, d);
+  if (first !== undefined) return first;
   let row = await readRow(deps, d.id);
   let expected = d.expected;
   if (row.status === 'DISPATCHED' && !row.holderAlive && (await fenceHolder(deps, row))) {
@@ -85,6 +78,19 @@ export async function decide(deps: DecideDeps, d: DecisionRequest): Promise<Deci
   if (moved === true) return answer(deps, d, true, null);
   const now = await readRow(deps, d.id);
   return refuse(deps, d, `the effect moved meanwhile: it is ${now.status} with fence ${now.fence}`);
+}
+
+/** What was answered under this decision id. Throws `bad_input` when that was about another effect. */
+async function firstAnswer(deps: DecideDeps, d: DecisionRequest): Promise<DecisionAnswer | undefined> {
+  const { ledger } = deps;
+  const prior = await ledger.run('read decision', () => readDecision(ledger.sql, d.id.tenant, d.decisionId));
+  if (prior === undefined) return undefined;
+  if (effectIdText(prior.id) !== effectIdText(d.id)) {
+    throw new HoldfastError('bad_input', `decision id ${d.decisionId} belongs to ${effectIdText(prior.id)}`, {
+      place: '/decisionId',
+    });
+  }
+  return { ...(await answer(deps, d, prior.applied, prior.refusal)), repeated: true };
 }
 
 const UNIQUE = ['decisions_tenant_decision_id_pk', 'effects_one_artefact'];
@@ -147,11 +153,10 @@ async function whyRefused(
   }
   const to = d.ruling === 'confirm' ? 'CONFIRMED' : 'NOT_APPLIED';
   if (row.sends === 0 && to === 'CONFIRMED') return 'it was never claimed, so nothing was ever sent';
-  const verdict = transition(row.status, to, 'decision', {
-    sends: row.sends,
-    correction: d.correction,
-    leaseAlive: row.holderAlive,
-  });
+  const facts = { sends: row.sends, correction: d.correction, leaseAlive: row.holderAlive };
+  // A claim goes through UNKNOWN first; what forbids that is the reason worth telling.
+  const first = row.status === 'DISPATCHED' ? transition('DISPATCHED', 'UNKNOWN', 'decision', facts) : undefined;
+  const verdict = first?.allowed === false ? first : transition(row.status, to, 'decision', facts);
   if (!verdict.allowed) return verdict.why;
   if (row.status !== 'UNKNOWN' || to !== 'NOT_APPLIED' || d.force) return null;
   const settleAt = await earliestNotApplied(deps, row);
@@ -192,8 +197,9 @@ async function refuse(deps: DecideDeps, d: DecisionRequest, refusal: string): Pr
   const first = await ledger.run('refuse decision', () => refuseDecision(ledger.sql, d, refusal));
   if (first) return answer(deps, d, false, refusal);
   // A racing repeat of the same decision was answered first.
-  const prior = await ledger.run('read decision', () => readDecision(ledger.sql, d.id.tenant, d.decisionId));
-  return { ...(await answer(deps, d, prior?.applied ?? false, prior?.refusal ?? refusal)), repeated: true };
+  const prior = await firstAnswer(deps, d);
+  if (prior === undefined) throw new HoldfastError('internal', 'a decision that is answered already has no row');
+  return prior;
 }
 
 async function answer(
