@@ -45,6 +45,7 @@ export type DecideRequest = Omit<DecisionRequest, 'decisionId' | 'force' | 'corr
   Partial<Pick<DecisionRequest, 'decisionId' | 'force' | 'correction' | 'expected'>> & { readonly result?: unknown };
 
 const WAIT_DEFAULT_MS = 30_000;
+const WATCH_MS = 1_000;
 
 /** The lanes from outside a workflow, decisions and queries. Safe to share; holds no state of its own. */
 export class Holdfast {
@@ -72,24 +73,25 @@ export class Holdfast {
    */
   async dispatch(request: DispatchRequest): Promise<Outcome> {
     const { lane = 'workflow', waitMs = WAIT_DEFAULT_MS, ...call } = request;
-    const hash = hashCall(call).argsHash.toString('hex');
+    const { argsHash } = hashCall(call);
     const until = performance.now() + waitMs;
-    const outcome = lane === 'direct' ? await this.#direct(call, waitMs) : await this.#byWorkflow(call, hash, waitMs);
+    const outcome =
+      lane === 'direct' ? await this.#direct(call, argsHash, waitMs) : await this.#byWorkflow(call, argsHash, waitMs);
     const leftMs = until - performance.now();
     // Once the wait is over there may be no row yet: then what was heard stands. A timer may fire a millisecond early.
     if (outcome.status !== 'UNKNOWN' || leftMs <= 1) return outcome;
-    return awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, leftMs);
+    return this.outcome(call, leftMs);
   }
 
-  async #direct(call: Call, waitMs: number): Promise<Outcome> {
+  async #direct(call: Call, argsHash: Buffer, waitMs: number): Promise<Outcome> {
     const { dispatcher } = this.#options;
     if (dispatcher === undefined) {
       throw new HoldfastError('bad_input', 'the direct lane needs a dispatcher in this process', { place: '/lane' });
     }
-    return within(waitMs, dispatcher.dispatch(call), () => this.#notYet(call));
+    return within(waitMs, dispatcher.dispatch(call), () => this.#notYet(call, argsHash));
   }
 
-  async #byWorkflow(call: Call, argsHash: string, waitMs: number): Promise<Outcome> {
+  async #byWorkflow(call: Call, argsHash: Buffer, waitMs: number): Promise<Outcome> {
     const client = this.#temporal();
     const argsRef = await storeArguments(
       { ledger: this.#options.ledger, codec: this.#codec, settings: this.#settings },
@@ -108,28 +110,49 @@ export class Holdfast {
         workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
         ...(this.#options.hostsWorker ? { requestEagerStart: true } : {}),
       });
-      const result = await within(waitMs, handle.result(), () => undefined);
-      if (result === undefined) return await this.#notYet(call);
-      if (
-        result.argsHash !== argsHash ||
-        result.outcome.tool !== call.tool ||
-        result.outcome.version !== call.version
-      ) {
-        throw new HoldfastError(
-          'call_id_reused',
-          `${effectIdText(call)} already names a call with another contract or other arguments`,
-        );
+      const watch = new AbortController();
+      try {
+        const first = Promise.race([handle.result(), this.#watchLedger(call, argsHash, watch.signal)]);
+        const result = await within(waitMs, first, () => undefined);
+        if (result === undefined) return await this.#notYet(call, argsHash);
+        const { outcome } = result;
+        const own =
+          result.argsHash === argsHash.toString('hex') &&
+          outcome.tool === call.tool &&
+          outcome.version === call.version;
+        if (!own) throw callIdReused(call);
+        return outcome;
+      } finally {
+        watch.abort();
       }
-      return result.outcome;
     } catch (error) {
       throw translateTemporal(error);
     }
   }
 
+  /**
+   * The outcome as soon as the ledger has it: after a crash that is seconds before Temporal notices the dead worker.
+   * Begins when a healthy call would be over, so that one costs nothing.
+   */
+  async #watchLedger(call: Call, argsHash: Buffer, signal: AbortSignal): ReturnType<typeof dispatchCall> {
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, WATCH_MS));
+      if (signal.aborted) return new Promise(() => undefined);
+      // The ledger may be away for a moment; the workflow's own answer is waited for all the same.
+      const row = await this.#row(call).catch(() => undefined);
+      const outcome = row === undefined ? undefined : outcomeOf(row, this.#codec);
+      if (row !== undefined && outcome !== undefined && outcome.status !== 'UNKNOWN') {
+        if (!sameCall(row, call, argsHash)) throw callIdReused(call);
+        return { outcome, argsHash: argsHash.toString('hex') };
+      }
+    }
+  }
+
   /** The wait is over and the call goes on: tell what the ledger knows. */
-  async #notYet(call: Call): Promise<Outcome> {
+  async #notYet(call: Call, argsHash: Buffer): Promise<Outcome> {
     const row = await this.#row(call);
-    if (row !== undefined) return awaitOutcome({ ledger: this.#options.ledger, codec: this.#codec }, call, 0);
+    if (row !== undefined && !sameCall(row, call, argsHash)) throw callIdReused(call);
+    if (row !== undefined) return this.outcome(call, 0);
     return {
       status: 'UNKNOWN',
       effectId: effectIdText(call),
@@ -264,4 +287,15 @@ async function within<T, L>(ms: number, work: Promise<T>, late: () => L | Promis
     clearTimeout(timer);
     work.catch(() => undefined);
   }
+}
+
+function sameCall(row: EffectRow, call: Call, argsHash: Buffer): boolean {
+  return row.tool === call.tool && row.version === call.version && row.argsHash.equals(argsHash);
+}
+
+function callIdReused(call: Call): HoldfastError {
+  return new HoldfastError(
+    'call_id_reused',
+    `${effectIdText(call)} already names a call with another contract or other arguments`,
+  );
 }
