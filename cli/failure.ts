@@ -67,7 +67,7 @@ function stackOf(thrown: unknown): string {
 
 /** The last fence: whatever a library puts into a message, a URL never shows its password. */
 export function withoutPasswords(text: string): string {
-  return text.replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^\s:/@"']*):[^\s@"']*@/gi, '$1:***@');
+  return text.replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^\s:/@"']*):(?!\d{1,5}\/)[^\s@"']*@/gi, '$1:***@');
 }
 
 /** True for codes of the table; codes in recorded refusals are data. */

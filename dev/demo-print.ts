@@ -5,7 +5,7 @@ type Style = Parameters<typeof styleText>[0];
 /** The demo's timeline on standard output: seconds since the start, what, and the rest. Silent with `--json`. */
 export class Timeline {
   readonly #start = performance.now();
-  readonly #silent: boolean;
+  #silent: boolean;
 
   constructor(silent: boolean) {
     this.#silent = silent;
@@ -14,6 +14,11 @@ export class Timeline {
   /** Seconds since the demo began. */
   seconds(): number {
     return (performance.now() - this.#start) / 1000;
+  }
+
+  /** Nothing more is printed: what still runs in the background has lost its audience. */
+  mute(): void {
+    this.#silent = true;
   }
 
   act(title: string): void {

@@ -57,6 +57,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     timeline.plain(`\n${error.message}: stopping everything …`);
+    timeline.mute();
     await undoAll(undo);
     process.exit(error.exit);
   } finally {
