@@ -57,9 +57,11 @@ const state = async (id: EffectId) => {
 const SILENT = { status: 'NOT_APPLIED', reasonCode: 'sent_too_late', sentLate: false, sends: 1 };
 
 describe('3.1 and 3.2 send-by', () => {
-  test('late by the monotonic clock: the holder stays silent', async () => {
+  test('late by the monotonic clock alone, as when the wall clock was set back: the holder stays silent', async () => {
     const holder = await start({ provider: interrupted((input) => sleep(200).then(() => input)) });
     const call = callOf(hasty);
+    // The wall clock stands still.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
     expect(await holder.dispatcher.dispatch(call)).toMatchObject({ status: 'NOT_APPLIED' });
     expect([await state(call), shop.sends()]).toEqual([SILENT, 0]);
   });
@@ -121,7 +123,7 @@ describe('3.1 and 3.2 send-by', () => {
   });
 
   test('late only after the write: the answer is not waited for, and absence proves nothing any more', async () => {
-    shop.onSend = () => new Promise(() => {});
+    shop.onSend = () => sleep(300).then(() => ({ status: 201, body: { order: { id: 'late' } } }));
     const holder = await start({
       provider: interrupted((input) => ({
         ...input,
@@ -176,21 +178,28 @@ describe('3.1 and 3.2 send-by', () => {
 });
 
 describe('3.4 a flight belongs to the process', () => {
-  test('a second attempt in the same process joins the flight', async () => {
+  test('a second attempt in the same process joins the flight: nothing is prepared or claimed for it', async () => {
     const hold = gate();
     shop.onSend = async (ask) => {
       await hold.wait();
       return shop.apply(ask);
     };
     const holder = await start();
+    let prepared = 0;
+    const { secrets } = holder.deps;
+    const { resolve } = secrets;
+    (secrets as { resolve: typeof resolve }).resolve = (name) => {
+      prepared += 1;
+      return resolve(name);
+    };
     const call = callOf(contract);
     const attempts = [holder.dispatcher.dispatch(call), holder.dispatcher.dispatch(call)];
     await hold.reached;
-    expect(holder.dispatcher.load().flights).toBe(1);
+    attempts.push(holder.dispatcher.dispatch(call));
     hold.open();
-    const [first, second] = await Promise.all(attempts);
-    expect(second).toEqual(first);
-    expect(shop.sends()).toBe(1);
+    const [first, second, third] = await Promise.all(attempts);
+    expect([second, third]).toEqual([first, first]);
+    expect([prepared, shop.sends()]).toEqual([1, 1]);
   });
 
   test('a caller that stops waiting aborts neither send nor settle', async () => {
