@@ -1,5 +1,5 @@
 import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js';
-import postgres, { type Options, type PendingQuery, type PostgresType, type Sql } from 'postgres';
+import postgres, { type Options, type PostgresType, type Sql } from 'postgres';
 import { HoldfastError, isHoldfastError } from '../effects/errors.ts';
 import { sqlStateOf, translate } from './errors.ts';
 import * as schema from './schema.ts';
@@ -119,16 +119,33 @@ async function runStatement<T>(context: RunContext, statement: () => PromiseLike
     if (unsent && again && sqlStateOf(error)?.startsWith('57P')) return runStatement(context, statement, false);
     if (isHoldfastError(error) && error.code === 'ledger_unreachable') {
       // Still in the queue: it must not be sent when nobody waits for it any more.
-      if (unsent) query.cancel();
+      if (unsent) blank(query);
       else sockets.suspect();
     }
     throw translate(error, { what, address, unsent });
   }
 }
 
+/**
+ * Makes a statement that waits its turn do nothing. Not by `cancel()`: when the statement is the one that a new
+ * connection waits to begin with, postgres.js never uses that connection again.
+ */
+function blank(query: UnsentQuery): void {
+  query.strings = NOTHING;
+  query.args = [];
+}
+
+/** The parts of postgres.js 3.4's Query (query.js) that are read when the statement is written, and not before. */
+interface UnsentQuery extends Promise<unknown> {
+  state: null;
+  strings: readonly string[];
+  args: readonly unknown[];
+}
+const NOTHING = Object.assign(['SELECT'], { raw: ['SELECT'] });
+
 /** A statement that postgres.js has not given to any connection. False when that cannot be told. */
-function isUnsent(query: unknown): query is PendingQuery<never> & { state: null } {
-  // `state` names the backend from the moment the statement is written (postgres.js 3.4, query.js).
+function isUnsent(query: unknown): query is UnsentQuery {
+  // `state` names the backend from the moment the statement is written.
   return query instanceof Promise && 'state' in query && query.state === null;
 }
 

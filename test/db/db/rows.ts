@@ -93,14 +93,14 @@ export async function effectIn(sql: Sql, status: EffectStatus, over: EffectColum
 
 export async function appendEvent(sql: Sql, row: EffectColumns, event: EffectColumns): Promise<void> {
   const { tenant, run_id, call_id } = row;
-  await sql`INSERT INTO holdfast.effect_events ${sql({ tenant, run_id, call_id, fence: 1, actor: 'test', ...event })}`;
+  await sql`INSERT INTO holdfast.effect_events ${sql({ tenant, run_id, call_id, fence: 1, actor: 'test', ...event } as EffectColumns)}`;
 }
 
 /** A process row whose last beat is `beatAgeMs` old. */
 export async function insertProcess(sql: Sql, over: EffectColumns & { beatAgeMs?: number } = {}): Promise<string> {
   const { beatAgeMs = 0, ...columns } = over;
   const process_id = randomUUID();
-  await sql`INSERT INTO holdfast.processes ${sql({ process_id, ttl_ms: 3_000, info: {}, ...columns })}`;
+  await sql`INSERT INTO holdfast.processes ${sql({ process_id, ttl_ms: 3_000, info: {}, ...columns } as EffectColumns)}`;
   await sql`UPDATE holdfast.processes SET beat_at = clock_timestamp() - ${beatAgeMs}::float8 * interval '1 millisecond'
     WHERE process_id = ${process_id}`;
   return process_id;
