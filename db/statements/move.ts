@@ -98,6 +98,7 @@ export async function keepLateFacts(sql: HotSql, s: LateFacts): Promise<void> {
     WITH kept AS (
       UPDATE holdfast.effects
       SET sent_late = sent_late OR ${s.sentLate},
+        send_by_at = CASE WHEN ${s.sentLate} THEN greatest(send_by_at, clock_timestamp()) ELSE send_by_at END,
         provider_ref = CASE WHEN status = 'UNKNOWN' THEN coalesce(provider_ref, ${s.providerRef}::text) ELSE provider_ref END,
         next_look_at = CASE WHEN status = 'UNKNOWN' AND provider_ref IS NULL AND ${s.providerRef}::text IS NOT NULL
           THEN clock_timestamp() ELSE next_look_at END,

@@ -112,6 +112,20 @@ describe('3.1 and 3.2 send-by', () => {
     owner?.release();
   });
 
+  test('the lease of the claim was fenced, and the process has a new one that is fresh: the holder stays silent', async () => {
+    const holder: Process = await start({
+      provider: interrupted(async (input) => {
+        const { processId } = holder.dispatcher.lease;
+        await world.admin`UPDATE holdfast.processes SET fenced_at = now() WHERE process_id = ${processId}`;
+        while (holder.dispatcher.lease.processId === processId || !holder.dispatcher.lease.isFresh()) await sleep(10);
+        return input;
+      }),
+    });
+    const call = callOf(contract);
+    expect(await holder.dispatcher.dispatch(call)).toMatchObject({ status: 'NOT_APPLIED' });
+    expect([await state(call), shop.sends()]).toEqual([SILENT, 0]);
+  });
+
   test('a holder that was given up and then stays silent settles NOT_APPLIED: no byte left', async () => {
     const holder = await start({ provider: interrupted((input) => sleep(200).then(() => input)) });
     const call = callOf(hasty);

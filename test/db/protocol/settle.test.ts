@@ -6,6 +6,7 @@ import {
   type Admission,
   admit,
   type EffectRow,
+  keepLateFacts,
   markSentLate,
   move,
   recordVerdict,
@@ -13,7 +14,7 @@ import {
   settleConfirmed,
   settleTroubled,
 } from '../../../db/statements/index.ts';
-import { EFFECT_STATUSES, type EffectStatus } from '../../../effects/effect.ts';
+import { EFFECT_STATUSES, type EffectId, type EffectStatus } from '../../../effects/effect.ts';
 import { moveOf, resendOf, settlement } from './moves.ts';
 import { admission, openWorld, order, type World } from './world.ts';
 
@@ -148,6 +149,19 @@ describe('3.2 bytes that left after send-by', () => {
     expect(await move(world.ledger.sql, absent)).toBe(false);
     expect((await world.events(row.id)).filter(({ kind }) => kind === 'sent_late').length).toBe(1);
     expect(await move(world.ledger.sql, { ...absent, settledBy: 'decision' })).toBe(true);
+  });
+
+  test.each([
+    ['its own mark', (id: EffectId) => markSentLate(world.ledger.sql, id, 'test')],
+    [
+      'a late holder',
+      (id: EffectId) => keepLateFacts(world.ledger.sql, { ...settlement({ id, nonce: randomUUID() }), sentLate: true }),
+    ],
+  ])('count from when they were noticed, by %s: a re-send waits for them too', async (_, mark) => {
+    const row = await rowIn('UNKNOWN', { sendByMs: -3_600_000, inFlightMaxMs: 60_000 });
+    await mark(row.id);
+    expect((await world.row(row.id)).sentLate).toBe(true);
+    expect(await resend(world.ledger.sql, resendOf(row, process, randomUUID()))).toBe(false);
   });
 
   test('are never taken back while the effect is not confirmed', async () => {
