@@ -53,9 +53,10 @@ export function addCallCommand(program: Command): void {
       const options = optionsOf<CallOptions>(command);
       const request = requestOf(tool, options);
       const at = await places(options);
-      const outcome = await withLedger(at, (ledger) =>
-        options.lane === 'direct' ? direct(at, ledger, request) : byWorkflow(at, ledger, request),
-      );
+      const outcome =
+        options.lane === 'direct'
+          ? await direct(at, request)
+          : await withLedger(at, (ledger) => byWorkflow(at, ledger, request));
       tellOutcome(outcome, options);
     });
 }
@@ -93,17 +94,26 @@ async function byWorkflow(at: Places, ledger: Ledger, request: DispatchRequest):
   });
 }
 
-/** Sends from this very process, with its own lease, providers and secrets. */
-async function direct(at: Places, ledger: Ledger, request: DispatchRequest): Promise<Outcome> {
-  const { Holdfast } = await import('../client/holdfast.ts');
-  const { Dispatcher, dispatcherDeps } = await import('../workers/index.ts');
-  // An effect left UNKNOWN is due at once, so that the fleet's sweep takes it.
-  const deps = dispatcherDeps(at.config, ledger, { unresolved() {} });
-  const dispatcher = await Dispatcher.start(deps, { roles: ['cli'] });
+/** Sends from this very process, with its own lease, providers and secrets, under the same conditions as a worker. */
+async function direct(at: Places, request: DispatchRequest): Promise<Outcome> {
+  const { Dispatcher, dispatcherDeps, openLedger } = await import('../workers/index.ts');
+  const { awaitOutcome, passThrough } = await import('../client/admin.ts');
+  const ledger = await openLedger(at.config, 'holdfast cli');
   try {
-    return await new Holdfast({ ledger, dispatcher, settings: at.config.settings }).dispatch(request);
+    // An effect left UNKNOWN is due at once, so that the fleet's sweep takes it.
+    const deps = dispatcherDeps(at.config, ledger, { unresolved() {} });
+    const dispatcher = await Dispatcher.start(deps, { roles: ['cli'] });
+    try {
+      const { lane: _, waitMs = 0, ...call } = request;
+      // The flight is waited for in any case: this process cannot leave before it has landed.
+      const outcome = await dispatcher.dispatch(call);
+      if (outcome.status !== 'UNKNOWN' || waitMs === 0) return outcome;
+      return await awaitOutcome({ ledger, codec: passThrough }, call, waitMs);
+    } finally {
+      await dispatcher.stop();
+      await Promise.all([...deps.providers.values()].map((provider) => provider.close()));
+    }
   } finally {
-    await dispatcher.stop();
-    await Promise.all([...deps.providers.values()].map((provider) => provider.close()));
+    await ledger.close();
   }
 }
