@@ -37,7 +37,7 @@ function pinned(effect: EffectDetails): (readonly [string, string | null | undef
     ['credential', credential],
     ['capabilities', effect.capabilities.map(cleanText).join(', ')],
     ['version', `status ${effect.status}, fence ${effect.fence}`],
-    ['sends', `${effect.sends}, looks ${effect.looks}${effect.sentLate ? ', bytes left after send-by' : ''}`],
+    ['sends', `${effect.sends}, looks ${looksOf(effect)}${effect.sentLate ? ', bytes left after send-by' : ''}`],
     ['recorded', at(effect.recordedAt)],
     ['settled', effect.settledAt === null ? null : `${at(effect.settledAt)} by ${effect.settledBy}`],
     ['reference', effect.providerRef === null ? null : cleanText(effect.providerRef)],
@@ -49,6 +49,11 @@ function pinned(effect: EffectDetails): (readonly [string, string | null | undef
 }
 
 const at = (iso: string): string => `${instant(iso)} (${relative(iso)})`;
+
+/** The look that settled it is evidence, and no longer counts as one that waits for the next. */
+function looksOf({ looks, history }: EffectDetails): number {
+  return Math.max(looks, history.filter((entry) => entry.kind === 'evidence').length);
+}
 
 function reasonOf({ reasonCode, reason }: EffectDetails): string | null {
   if (reasonCode === null) return reason === null ? null : cleanText(reason);

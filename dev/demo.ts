@@ -48,10 +48,11 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
     playing.catch(() => undefined);
     const { stage, report } = await Promise.race([playing, interrupted]);
     if (options.json) process.stdout.write(`${JSON.stringify(report)}\n`);
-    else tellTotals(timeline, report);
+    else tellTotals(timeline, report, options.keep);
     if (options.keep) {
       if (!options.json) tellHowToLookAround(timeline, stage);
       await signal;
+      timeline.plain('\nstopping everything …');
     }
     return report;
   } catch (error) {
@@ -126,10 +127,10 @@ async function reportOf(stage: Stage, shown: Shown, timeline: Timeline): Promise
   };
 }
 
-function tellTotals(timeline: Timeline, report: DemoReport): void {
+function tellTotals(timeline: Timeline, report: DemoReport, keep: boolean): void {
   timeline.act('Totals');
   for (const failure of report.failures) timeline.line('FAILED', failure, 'red');
-  if (report.uiUrl !== null) timeline.line('UI', `${report.uiUrl}  (up with --keep)`);
+  if (report.uiUrl !== null) timeline.line('UI', `${report.uiUrl}${keep ? '' : '  (stays up with --keep)'}`);
   const settled = report.effects.filter((effect) => effect.statuses.at(-1) === 'CONFIRMED').length;
   timeline.plain(
     paint(
