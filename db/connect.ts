@@ -74,7 +74,7 @@ export function connect(url: string, options: LedgerOptions = {}): Ledger {
   const sockets = new SocketWatch(statementTimeoutMs + 1_000);
   const open = (max: number, pipelineMax = 0): LedgerSql =>
     postgres(url, clientOptions(options, statementTimeoutMs, sockets, max, pipelineMax)) as unknown as LedgerSql;
-  const sql = open(options.connectionsMax ?? 20);
+  const sql = withoutTransactions(open(options.connectionsMax ?? 20));
   // Transactions need room for one statement behind BEGIN: postgres.js 3.4 reserves the connection in that step.
   const cold = open(options.coldConnectionsMax ?? 2, 1);
   const others = new Set<LedgerSql>();
@@ -84,7 +84,7 @@ export function connect(url: string, options: LedgerOptions = {}): Ledger {
     db: drizzle(cold, { schema }),
     run: (what, statement, waitMs = deadlineMs) => runStatement({ what, address, waitMs, sockets }, statement),
     fresh() {
-      const own = open(1);
+      const own = withoutTransactions(open(1));
       others.add(own);
       return {
         sql: own,
@@ -98,6 +98,16 @@ export function connect(url: string, options: LedgerOptions = {}): Ledger {
       await Promise.all([sql, cold, ...others].map((client) => client.end({ timeout: CLOSE_WAIT_S })));
     },
   };
+}
+
+/**
+ * A claim is one autocommit statement, never inside a transaction block (DESIGN, rule 2). And on a client without
+ * pipelining `begin` would end the process: postgres.js 3.4 never tells it the connection.
+ */
+function withoutTransactions(sql: LedgerSql): LedgerSql {
+  const refuse = () =>
+    Promise.reject(new HoldfastError('internal', 'no transactions on the hot client; use ledger.db.transaction'));
+  return Object.assign(sql, { begin: refuse });
 }
 
 interface RunContext {

@@ -213,6 +213,13 @@ test('an open transaction that is left alone is ended by the server', async () =
   expect((await failure(() => ledger.run('left', () => left))).code).toBe('ledger_unreachable');
 });
 
+test('the hot client and lone connections have no transactions', async () => {
+  const ledger = open();
+  const refused = { code: 'internal', message: 'no transactions on the hot client; use ledger.db.transaction' };
+  await expect(ledger.sql.begin(async () => {})).rejects.toMatchObject(refused);
+  await expect(ledger.fresh().sql.begin(async () => {})).rejects.toMatchObject(refused);
+});
+
 describe('no error holds a secret or a value', () => {
   const shown = (error: unknown) => inspect(error, { depth: 10, showHidden: true });
 

@@ -13,6 +13,8 @@ export async function dumpSchema(sql: Sql): Promise<string> {
       FROM tables t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
       LEFT JOIN pg_attrdef d ON d.adrelid = t.oid AND d.adnum = a.attnum
     UNION ALL
+    SELECT 'table ' || t.relname || coalesce(' ' || array_to_string(c.reloptions, ','), '') FROM tables t JOIN pg_class c USING (oid)
+    UNION ALL
     -- From Postgres 18 on NOT NULL is a constraint as well (contype n); the columns say it already.
     SELECT 'constraint ' || t.relname || '.' || k.conname || ' ' || pg_get_constraintdef(k.oid)
       FROM tables t JOIN pg_constraint k ON k.conrelid = t.oid WHERE k.contype <> 'n'
