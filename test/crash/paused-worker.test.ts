@@ -20,7 +20,7 @@ test.each(['claimed', 'before_first_byte'] as const)(
   'a worker that is paused at %s and wakes past its send-by time stays silent, and its effect is settled as not sent',
   async (point) => {
     const [holder] = await Promise.all([
-      world.worker(['dispatch', 'providers'], { armed: { point, action: 'SIGSTOP' } }),
+      world.worker(['dispatch', 'providers'], { armed: { point, action: 'SIGSTOP', callPrefix: 'sleeper' } }),
       world.worker(['reconcile']),
     ]);
     const call = world.call('NON_RETRYABLE', 'sleeper');
