@@ -178,7 +178,8 @@ async function untilReady(child: Child, address: string, namespace: string): Pro
     if (ended !== null) return `temporal ended at once (${ended})`;
     let connection: Connection | undefined;
     try {
-      connection = await Connection.connect({ address, connectTimeout: 2_000 });
+      // This loop is the retry. The SDK's own fires after `close` and then ends the process by an uncaught error.
+      connection = await Connection.connect({ address, connectTimeout: 2_000, interceptors: [] });
       await connection.workflowService.describeNamespace({ namespace });
       await ensureSearchAttributes(connection, namespace, 10_000);
       return null;
