@@ -75,7 +75,7 @@ export function historyOf(sources: HistorySources): HistoryEntry[] {
   const rest = [
     ...sources.evidence.map((look) => evidenceEntry(look, sources.codec)),
     ...sources.decisions.map(decisionEntry),
-    ...events.map((event) => eventEntry(event, sources.codec !== undefined)),
+    ...events.map((event) => eventEntry(event, sources.codec)),
   ];
   // Evidence, decision and move of one statement may carry one millisecond; this order reads as cause and result.
   // The sort is stable, so events keep the order of their ids.
@@ -122,7 +122,7 @@ function settledBefore(data: unknown): string | null {
   return at === undefined || Number.isNaN(at.getTime()) ? null : at.toISOString();
 }
 
-function eventEntry(event: EventRecord, payloads: boolean) {
+function eventEntry(event: EventRecord, codec: PayloadCodec | undefined) {
   return {
     kind: 'event',
     at: event.at.toISOString(),
@@ -132,7 +132,7 @@ function eventEntry(event: EventRecord, payloads: boolean) {
     fence: event.fence,
     actor: event.actor,
     reason: event.reason,
-    data: payloads ? event.data : withoutPayloads(event.data),
+    data: codec === undefined ? withoutPayloads(event.data) : withResult(event, codec),
   } as const;
 }
 
@@ -167,6 +167,13 @@ function decisionEntry(decision: DecisionRow) {
     applied,
     refusal,
   } as const;
+}
+
+/** A late answer that was kept carries its result as it would stand in the row: through the codec. */
+function withResult(event: EventRecord, codec: PayloadCodec): unknown {
+  const data = event.data as { result?: unknown } | null;
+  if (typeof data?.result !== 'string') return data;
+  return { ...data, result: codec.decode(data.result, { tenant: event.tenant }) };
 }
 
 /** Members of an event's data that carry arguments, results or answers. */
