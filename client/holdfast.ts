@@ -112,7 +112,9 @@ export class Holdfast {
       });
       const watch = new AbortController();
       try {
-        const first = Promise.race([handle.result(), this.#watchLedger(call, argsHash, watch.signal)]);
+        // Ended with the wait: a poll left behind outlives the caller's connection, and its retry then throws past every await.
+        const answered = client.withAbortSignal(watch.signal, () => handle.result());
+        const first = Promise.race([answered, this.#watchLedger(call, argsHash, watch.signal)]);
         const result = await within(waitMs, first, () => undefined);
         if (result === undefined) return await this.#notYet(call, argsHash);
         const { outcome } = result;
