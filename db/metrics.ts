@@ -16,8 +16,8 @@ export interface LedgerMetrics {
   readonly attention: Readonly<Record<string, number>>;
 }
 
-/** Up to this size the settled effects are counted (some 30 ms), above it a sample of that size is. */
-const COUNTED_BYTES_MAX = 32 * 1_048_576;
+/** Up to this size (some 16,000 effects) the settled ones are counted, above it a sample of that size is. */
+const COUNTED_BYTES_MAX = 8 * 1_048_576;
 
 /** Numbers for `/metrics` and `effect list`. Open effects are counted by their partial indexes, however big the ledger is. */
 export async function metrics(ledger: Ledger): Promise<LedgerMetrics> {
