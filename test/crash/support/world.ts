@@ -39,6 +39,7 @@ export const QUICK_SETTINGS = {
 export const TENANT = 'acme';
 
 export interface WorldOptions {
+  /** Default: {@link QUICK_SETTINGS}, and a sweep every second. `{}` takes the defaults that everybody has. */
   readonly settings?: Readonly<Record<string, number>>;
   readonly contracts?: readonly Contract[];
   /** Servers of the test's own; default: a fresh database and namespace on those of the run. */
@@ -97,9 +98,9 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       const config = {
         database: { url, connections_max: 12 },
         temporal: { address, namespace },
-        worker: { roles, sweep_seconds: 1 },
+        worker: { roles, ...(options.settings === undefined ? { sweep_seconds: 1 } : {}) },
         providers,
-        settings: { ...QUICK_SETTINGS, ...options.settings },
+        settings: options.settings ?? QUICK_SETTINGS,
         allow_unsafe_durability: true,
       };
       const started = await startFleetProcess({ config, bundle, ...more, env: { ...SECRET, ...more.env } });
