@@ -38,7 +38,7 @@ const { gatherEvidence, applyDecision } = proxyActivities<ReconcileActivities>({
 
 /** One unsettled effect, until it is settled. Ends only with its handlers finished. */
 export async function reconcileEffect(input: ReconcileInput): Promise<{ status: string }> {
-  const reconciliation = new Reconciliation(input.id);
+  const reconciliation = new Reconciliation(input);
   setHandler(decideUpdate, (payload) => reconciliation.decide(payload), {
     validator: (payload) => reconciliation.validate(payload),
     description:
@@ -58,8 +58,9 @@ class Reconciliation {
   #trigger = 'planned';
   step: ReconcileStep | null = null;
 
-  constructor(id: EffectId) {
+  constructor({ id, checkNow = false }: ReconcileInput) {
     this.#id = id;
+    if (checkNow) this.checkNow();
   }
 
   async run(): Promise<{ status: string }> {

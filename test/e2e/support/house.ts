@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { Client, Connection } from '@temporalio/client';
-import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
+import { Client, Connection, type WorkflowHandle } from '@temporalio/client';
+import { DefaultLogger, type LogEntry, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
 import { Holdfast } from '../../../client/holdfast.ts';
 import type { Contract, EffectClass, JsonObject } from '../../../contracts/contract.ts';
 import { connect, type Ledger } from '../../../db/connect.ts';
@@ -13,7 +13,9 @@ import type { Call, EffectId } from '../../../effects/effect.ts';
 import { effectKey } from '../../../effects/effect-key.ts';
 import { checkConfig, type HoldfastConfig } from '../../../workers/config.ts';
 import { Fleet } from '../../../workers/fleet.ts';
+import type { reconcileEffect } from '../../../workflows/reconcile-effect.ts';
 import { crashContracts, type Pace, TOOL_OF, VERSION } from '../../crash/support/contracts.ts';
+import { until } from '../../crash/support/world.ts';
 import { type Billing, startBilling } from '../../support/billing.ts';
 import { bundleTestWorkflows } from '../../support/fleet.ts';
 import { freshDatabase, freshNamespace } from '../../support/stack.ts';
@@ -78,14 +80,17 @@ export interface House {
   keyOf(call: EffectId): string;
   /** Requests with this call's key that reached the provider and ask for an effect, by the provider's own books. */
   sends(call: Call): Promise<number>;
+  /** What workers of this process warned of. */
+  warnings(): readonly LogEntry[];
   close(): Promise<void>;
 }
 
+const warnings: LogEntry[] = [];
 let installed = false;
 
 function installRuntime(): void {
   Runtime.install({
-    logger: new DefaultLogger('ERROR'),
+    logger: new DefaultLogger('WARN', (entry) => warnings.push(entry)),
     shutdownSignals: [],
     telemetryOptions: { logging: { filter: makeTelemetryFilterString({ core: 'ERROR' }) } },
   });
@@ -157,6 +162,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
       const lines = await billing.audit(keyOf(call));
       return lines.filter((line) => line.outcome !== 'read').length;
     },
+    warnings: () => warnings,
     async close() {
       await Promise.all(fleets.map((fleet) => fleet.stop()));
       await Promise.all([billing.stop(), connection.close(), ledger.close()]);
@@ -177,6 +183,34 @@ function argumentsOf(effectClass: EffectClass, name: string): JsonObject {
     case 'UNKNOWN':
       return { payee: name, amount: 980, currency: 'EUR' };
   }
+}
+
+/**
+ * A call whose outcome nobody can tell: the provider pays and hangs up, and then shows no payments. Returns once its
+ * reconciliation exists.
+ */
+export async function stuckCall(house: House, fleet: Fleet, name: string): Promise<StuckCall> {
+  const call = house.call('NON_RETRYABLE', name);
+  const reference = { '/query/reference': house.keyOf(call) };
+  await house.billing.faults(
+    { route: 'POST /v1/payments', mode: 'accept_then_close', times: 1, match: { '/body/payee': name } },
+    { route: 'GET /v1/payments', mode: 'status', status: 503, match: reference },
+  );
+  const outcome = await house.hostOf(fleet).dispatch({ ...call, lane: 'direct', waitMs: 0 });
+  if (outcome.status !== 'UNKNOWN') throw new Error(`${name} is ${outcome.status}`);
+  const reconciliation = house.temporal.workflow.getHandle<typeof reconcileEffect>(outcome.effectId);
+  await until('its reconciliation exists', () =>
+    reconciliation.describe().then(
+      () => true,
+      () => false,
+    ),
+  );
+  return { call, reconciliation };
+}
+
+export interface StuckCall {
+  readonly call: Call;
+  readonly reconciliation: WorkflowHandle<typeof reconcileEffect>;
 }
 
 /** Starts the user's workflow `callMany` (or another of `test/support/workflows`) for some calls. */
