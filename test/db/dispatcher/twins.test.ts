@@ -54,6 +54,13 @@ async function open(of: Contract, change: Partial<Call> = {}): Promise<Call> {
   return call;
 }
 
+/** Resolves once that many have been told something. */
+async function told(outcomes: readonly Promise<unknown>[], count: number): Promise<void> {
+  let done = 0;
+  for (const outcome of outcomes) void outcome.then(() => (done += 1));
+  while (done < count) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
 const unresolved = (id: EffectId) => ({
   status: 'NOT_APPLIED',
   reason: { code: 'effect_unresolved', message: expect.stringContaining(effectIdText(id)) },
@@ -93,8 +100,7 @@ describe('2.5 a repeat in other words', () => {
       return shop.apply(ask);
     };
     const outcomes = twins.map((call, index) => (index % 2 ? one : two).dispatcher.dispatch(call));
-    await hold.reached;
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await told(outcomes, outcomes.length - 1);
     hold.open();
     const codes = (await Promise.all(outcomes)).map((outcome) =>
       outcome.status === 'NOT_APPLIED' ? outcome.reason.code : outcome.status,
@@ -216,11 +222,10 @@ describe('3.7 a held resource', () => {
     };
     const writers = Array.from({ length: 8 }, (_, index) => later(call, index % 2 ? setting : otherSetting));
     const outcomes = writers.map((each) => one.dispatcher.dispatch(each));
-    await hold.reached;
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await told(outcomes, outcomes.length - 1);
     hold.open();
-    const told = (await Promise.all(outcomes)).map(({ status }) => status);
-    expect(told.sort()).toEqual(['CONFIRMED', ...Array(7).fill('NOT_APPLIED')]);
+    const statuses = (await Promise.all(outcomes)).map(({ status }) => status);
+    expect(statuses.sort()).toEqual(['CONFIRMED', ...Array(7).fill('NOT_APPLIED')]);
     expect(shop.sends()).toBe(1);
   });
 
