@@ -115,6 +115,33 @@ describe('identity and the pinned tuple never change', () => {
   }
 });
 
+describe('the healthy second move changes nothing of what was recorded', () => {
+  const changes: [string, unknown][] = [
+    ['tool', 'billing.other'],
+    ['contract_digest', Buffer.alloc(32, 9)],
+    ['args_hash', Buffer.alloc(32, 9)],
+    ['effect_key', 'other'],
+    ['request_hash', Buffer.alloc(32, 9)],
+    ['account', 'other'],
+    ['fence', 2],
+    ['sends', 2],
+    ['nonce', randomUUID()],
+    ['send_by_at', new Date(0)],
+  ];
+  test.each(changes)('%s', async (column, value) => {
+    const row = await effectIn(app.sql, 'DISPATCHED');
+    const change = { status: 'CONFIRMED', settled_by: 'holder', [column]: value };
+    expect(await refusal(() => changeEffect(app.sql, row, change))).toBe('effects_legal_move');
+  });
+  test.each(['nonce', 'process_id', 'deadline_at'])('and %s stays there', async (column) => {
+    const row = await effectIn(app.sql, 'DISPATCHED');
+    const change = { status: 'CONFIRMED', settled_by: 'holder', [column]: null };
+    expect(await refusal(() => changeEffect(app.sql, row, change))).toMatch(
+      /^effects_(legal_move|claimed_or_refused)$/,
+    );
+  });
+});
+
 describe('a claim moves only by a re-send', () => {
   const fresh = () => ({ status: 'DISPATCHED', fence: 2, sends: 2, nonce: randomUUID() });
   const wrong: [string, () => EffectColumns][] = [
