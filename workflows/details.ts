@@ -1,14 +1,16 @@
 import type { ReconcileStep } from '../activities/types.ts';
 
 const LOOKS_SHOWN = 5;
+const TEXT_MAX = 500;
 
 /**
  * The Markdown that the Temporal UI shows on a running reconciliation. Important lines first: the
  * frame clips the end. Untrusted text is escaped, since the UI lets raw HTML pass.
  */
 export function currentDetails(step: ReconcileStep): string {
+  const settled = step.status === 'CONFIRMED' || step.status === 'NOT_APPLIED';
   const lines = [
-    `**${step.status}**${step.attention === null ? '' : ` · needs a person: **${step.attention}**`} · ${code(`${step.tool}@${step.version}`)} · class ${step.effectClass} · fence ${step.fence}`,
+    `**${step.status}**${step.attention === null ? '' : ` · needs a person: **${step.attention}**`}`,
     '',
     whatToDo(step),
     '',
@@ -18,20 +20,25 @@ export function currentDetails(step: ReconcileStep): string {
     '',
     `Known: ${step.reason === null ? 'nothing yet' : escapeText(step.reason)}`,
     '',
+    `${code(`${step.tool}@${step.version}`)} · class ${code(step.effectClass)} · fence ${step.fence}`,
+    '',
+    ...(settled ? [] : howToRule(step)),
     '**Evidence so far** (newest first)',
     '',
-    ...(step.looks.length === 0
-      ? ['- none yet']
-      : step.looks
-          .slice(0, LOOKS_SHOWN)
-          .map((look) => `- ${look.at} ${look.verdict}${look.why === null ? '' : `: ${escapeText(look.why)}`}`)),
-    '',
-    'To rule by hand, send Update (or Signal) `decide` with:',
-    '```json',
-    decideExample(step),
-    '```',
+    ...evidenceLines(step),
   ];
   return lines.join('\n');
+}
+
+function howToRule(step: ReconcileStep): string[] {
+  return ['To rule by hand, send Update (or Signal) `decide` with:', '```json', decideExample(step), '```'];
+}
+
+function evidenceLines({ looks }: ReconcileStep): string[] {
+  if (looks.length === 0) return ['- none yet'];
+  return looks
+    .slice(0, LOOKS_SHOWN)
+    .map((look) => `- ${look.at} ${look.verdict}${look.why === null ? '' : `: ${escapeText(look.why)}`}`);
 }
 
 function whatToDo(step: ReconcileStep): string {
@@ -63,15 +70,22 @@ export function decideExample(step: Pick<ReconcileStep, 'status' | 'fence' | 'ef
   return JSON.stringify(payload, null, 1);
 }
 
-/** Text that no Markdown or HTML reader takes for more than text; line breaks become spaces. */
+/** Text that no Markdown or HTML reader takes for more than text; line breaks become spaces, and long text is clipped. */
 export function escapeText(text: string): string {
-  return text
-    .slice(0, 500)
-    .replace(/[\p{Cc}\p{Cf}]+/gu, ' ')
-    .replace(/&/g, '&amp;')
-    .replace(/</g, '&lt;')
-    .replace(/>/g, '&gt;')
-    .replace(/[\\`*_{}[\]()#+!|~-]/g, (character) => `\\${character}`);
+  // By characters, not by code units: half of a surrogate pair would show as a fault of ours.
+  const characters = Array.from(text.slice(0, 2 * TEXT_MAX));
+  const clipped = characters.length > TEXT_MAX ? `${characters.slice(0, TEXT_MAX).join('')}…` : text;
+  return (
+    clipped
+      .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+      .replace(/&/g, '&amp;')
+      .replace(/</g, '&lt;')
+      .replace(/>/g, '&gt;')
+      .replace(/[\\`*_{}[\]()#+!|~@-]/g, (character) => `\\${character}`)
+      // Else a bare address becomes a link.
+      .replace(/:\/\//g, '\\://')
+      .replace(/www\./gi, (www) => `${www.slice(0, 3)}\\.`)
+  );
 }
 
-const code = (text: string): string => `\`${text.replaceAll('`', "'")}\``;
+const code = (text: string): string => `\`${text.replace(/[`<>]/g, "'")}\``;
