@@ -1,0 +1,44 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ERRORS_PAGE, errorsPage } from '../../../dev/docs-errors.ts';
+
+const pages = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  ...readdirSync('docs', { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join('docs', name)),
+];
+
+test('the page of errors says what the table of errors says', () => {
+  expect(readFileSync(ERRORS_PAGE, 'utf8')).toBe(errorsPage());
+});
+
+test.each(pages)('every relative link of %s leads somewhere', (page) => {
+  const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#\s]+)/g)].map(([, link]) => link ?? '');
+  expect(links.filter((link) => !existsSync(join(dirname(page), link)))).toEqual([]);
+});
+
+test('every test that the guarantees name is there', () => {
+  const text = readFileSync('docs/guarantees.md', 'utf8');
+  const missing: string[] = [];
+  for (const [, path = '', title] of text.matchAll(/`((?:test|bench)\/[^`]+)`(?:: ([^·|]+?)(?= ·| \|))?/g)) {
+    if (!existsSync(path)) missing.push(path);
+    else if (title !== undefined && !readFileSync(path, 'utf8').replaceAll('\\u2019', '’').includes(title.trim())) {
+      missing.push(`${path}: ${title}`);
+    }
+  }
+  expect(missing).toEqual([]);
+});
+
+test('every direct dependency has its line', () => {
+  const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<
+    string,
+    Record<string, string>
+  >;
+  const lines = readFileSync('docs/dependencies.md', 'utf8');
+  const missing = Object.keys({ ...dependencies, ...devDependencies }).filter((name) => !lines.includes(`\`${name}\``));
+  expect(missing).toEqual([]);
+});
