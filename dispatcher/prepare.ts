@@ -60,8 +60,23 @@ const UNRECORDED = new Set<ErrorCode>([
   'internal',
 ]);
 
-/** Checks ids and digest form, and hashes the arguments. Throws `bad_id`, `bad_input`, `bad_arguments`, `payload_too_large`. */
+const CALL_FIELDS = new Set(['tenant', 'run', 'call', 'tool', 'version', 'digest', 'args', 'override', 'notAfter']);
+
+/** Rule 8: whatever else a caller says about its call is decided by contract, credential and policy, never by the caller. */
+function refuseRuntimeFields(call: Call): void {
+  const extra = Object.keys(call).find((key) => !CALL_FIELDS.has(key));
+  if (extra === undefined) return;
+  throw new HoldfastError('runtime_field_supplied', `a caller may not say "${extra}" about its call`, {
+    place: `/${extra}`,
+  });
+}
+
+/**
+ * Checks ids and digest form, and hashes the arguments. Throws `runtime_field_supplied`, `bad_id`, `bad_input`,
+ * `bad_arguments`, `payload_too_large`.
+ */
 export function hashCall(call: Call): CallHashes {
+  refuseRuntimeFields(call);
   for (const part of ['tenant', 'run', 'call'] as const) {
     if (!isIdPart(call[part]))
       throw new HoldfastError('bad_id', `${part} is not a valid id part`, { place: `/${part}` });
