@@ -68,6 +68,9 @@ export async function buildStage(timeline: Timeline, undo: Undo): Promise<Stage>
   const token = randomBytes(12).toString('hex');
   const log = (line: string) => timeline.line('stack', line);
   const starting = startStack({ dir, log, binDir: join(defaultStackDir(), 'bin') });
+  let connection: Connection | undefined;
+  // Last of all: after a Ctrl-C there are calls in it, whose retries would throw on a closed channel.
+  undo.push(async () => connection?.close());
   undo.push(async () => starting.then(stopStack, () => undefined));
   undo.push(() => children.stop());
   const [stack, provider] = await Promise.all([starting, startProvider(children, dir, token)]);
@@ -83,8 +86,7 @@ export async function buildStage(timeline: Timeline, undo: Undo): Promise<Stage>
   mkdirSync(filesDir, { recursive: true });
   const billingUrl = `http://127.0.0.1:${provider.ready['port']}`;
   const config = writeConfig(dir, { stack, billingUrl, filesServer, filesDir });
-  const connection = await Connection.connect({ address: temporal.address });
-  undo.push(() => connection.close());
+  connection = await Connection.connect({ address: temporal.address });
   const client = new Client({ connection, namespace: temporal.namespace });
   // On somebody else's Temporal the Schedule would fire for ever.
   undo.push(() =>
