@@ -153,7 +153,7 @@ function configFor(stack: Stack, providerUrl: string, queuePrefix: string): Hold
 }
 
 /** Schema, contracts, tenant and credential, and the table of the unprotected call. */
-async function publish(url: string): Promise<void> {
+export async function publish(url: string): Promise<void> {
   await migrate(url);
   const ledger = connect(url, { role: null });
   try {
