@@ -38,4 +38,4 @@ it('the demo kills workers in the middle of calls, loses and doubles nothing, an
   } finally {
     holdfast.remove();
   }
-});
+}, 240_000);
