@@ -19,7 +19,7 @@ beforeEach(async () => {
   dir = serverDirectory();
   temporal = await startTemporal({ dataDir: join(dir, 'temporal'), roads: temporalRoads({}) });
   world = await openWorld({
-    temporal: { address: temporal.address, namespace: temporal.namespace },
+    temporal: { address: temporal.address, namespace: temporal.namespace, dies: true },
     contracts: CONTRACTS,
   });
 });

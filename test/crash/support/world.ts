@@ -44,7 +44,15 @@ export interface WorldOptions {
   readonly contracts?: readonly Contract[];
   /** Servers of the test's own; default: a fresh database and namespace on those of the run. */
   readonly postgresUrl?: string;
-  readonly temporal?: { readonly address: string; readonly namespace: string };
+  readonly temporal?: {
+    readonly address: string;
+    readonly namespace: string;
+    /**
+     * The test kills it. The client's connection is then left to the end of the process: a retry of the SDK that is due
+     * after `close` throws past every await (@temporalio/client 1.24, grpc-retry.js).
+     */
+    readonly dies?: boolean;
+  };
 }
 
 /** One database, namespace, provider and client: everything around the fleet of one crash. */
@@ -127,7 +135,8 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     dispatchCallOf: ({ tenant, run: of, call }) => temporal.workflow.getHandle(`call:${tenant}:${of}:${call}`),
     async close() {
       await Promise.all(processes.map((one) => one.stop()));
-      await Promise.all([billing.stop(), connection.close(), ledger.close()]);
+      const left = options.temporal?.dies === true;
+      await Promise.all([billing.stop(), left ? undefined : connection.close(), ledger.close()]);
       await database?.drop();
     },
   };
