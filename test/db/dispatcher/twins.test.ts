@@ -210,7 +210,7 @@ describe('3.7 a held resource', () => {
   test('the hold outlasts send-by and in-flight limit while the effect is UNKNOWN', async () => {
     const call = await open(setting);
     await world.admin`UPDATE holdfast.effects SET in_flight_max_ms = -3600000 WHERE call_id = ${call.call}`;
-    expect(await one.dispatcher.dispatch(later(call))).toMatchObject(unresolved(call));
+    expect(await one.dispatcher.dispatch(later(call, otherSetting))).toMatchObject(unresolved(call));
   });
 
   test('of 8 writers at once, one is sent', async () => {

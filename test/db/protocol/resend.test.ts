@@ -116,12 +116,15 @@ describe('3.6 a re-send is one statement', () => {
 
   test('case 24: the window runs from the first claim, however often it was sent again', async () => {
     const row = await unknown({ sendByMs: -10_000 });
+    await new Promise((resolve) => setTimeout(resolve, 600));
     const nonce = randomUUID();
     await again(row, { sendByMs: 1 }, nonce);
     await settleTroubled(world.ledger.sql, settlement({ id: row.id, nonce }, { to: 'UNKNOWN' }));
     const second = await world.row(row.id);
+    // Ends 100 ms before the request would be over; counted from the second claim it would end after.
     const windowMs = second.nowMs - second.recordedAtMs + 1_000;
     expect(await again(second, { concurrentSafe: true, keyWindowMs: windowMs })).toBe(false);
+    expect(await again(second, { concurrentSafe: true, keyWindowMs: windowMs + 2_000 })).toBe(true);
   });
 
   test.each(['DISPATCHED', 'CONFIRMED', 'NOT_APPLIED'] as const)('not from %s', async (status) => {
