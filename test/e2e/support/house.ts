@@ -54,6 +54,7 @@ export interface HouseOptions {
 export interface FleetChoice {
   readonly roles?: readonly ('dispatch' | 'providers' | 'reconcile')[];
   readonly namespace?: string;
+  readonly address?: string;
   readonly settings?: Readonly<Record<string, number>>;
   readonly sweepSeconds?: number;
 }
@@ -115,11 +116,11 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   const temporal = new Client({ connection, namespace });
   const run = `run-${randomBytes(4).toString('hex')}`;
   const fleets: Fleet[] = [];
-  const config = ({ roles, settings, sweepSeconds, namespace: other }: FleetChoice = {}) =>
+  const config = ({ roles, settings, sweepSeconds, namespace: other, address: via }: FleetChoice = {}) =>
     checkConfig(
       {
         database: { url, connections_max: 12 },
-        temporal: { address, namespace: other ?? namespace },
+        temporal: { address: via ?? address, namespace: other ?? namespace },
         worker: { ...(roles === undefined ? {} : { roles }), sweep_seconds: sweepSeconds ?? 1 },
         providers: { billing: { kind: 'http', base_url: billing.url } },
         settings: { ...SETTINGS, ...options.settings, ...settings },
