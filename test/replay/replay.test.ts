@@ -24,7 +24,9 @@ const replay = (history: unknown, name: string) =>
 describe('recorded histories', () => {
   test('there are some of every workflow', () => {
     expect(names.map((name) => name.replace(/\.json$/, '')).sort()).toEqual([
+      'dispatch-call-handed-over',
       'dispatch-call-local',
+      'reconcile-effect-continued',
       'reconcile-effect-decided',
       'reconcile-effect-evidence',
       'sweep',

@@ -5,8 +5,9 @@ import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Fleet } from '../../../workers/fleet.ts';
 import { checkNowSignal, decideUpdate } from '../../../workflows/reconcile-effect.ts';
+import { until } from '../../crash/support/world.ts';
 import { bundleTestWorkflows } from '../../support/fleet.ts';
-import { type House, openHouse, stuckCall, userWorkflow } from '../support/house.ts';
+import { type House, openHouse, SLOW_PACE, stuckCall, userWorkflow } from '../support/house.ts';
 
 /**
  * Histories of today's code, replayed by today's code. With HOLDFAST_RECORD_HISTORIES=1 they are also written to
@@ -26,8 +27,8 @@ beforeAll(async () => {
 
 afterAll(() => house?.close());
 
-async function keep(name: string, workflowId: string): Promise<void> {
-  const history = await house.temporal.workflow.getHandle(workflowId).fetchHistory();
+async function keep(name: string, workflowId: string, { of = house } = {}): Promise<void> {
+  const history = await of.temporal.workflow.getHandle(workflowId).fetchHistory();
   const codePath = await bundleTestWorkflows();
   await Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
   if (!RECORD) return;
@@ -39,6 +40,18 @@ test('a call of the lane workflow', async () => {
   const call = house.call('NON_RETRYABLE', 'history-call');
   expect((await house.holdfast.dispatch(call)).status).toBe('CONFIRMED');
   await keep('dispatch-call-local', `call:${call.tenant}:${call.run}:${call.call}`);
+});
+
+test('a call of the lane workflow that is too long for its local step, with large arguments', async () => {
+  const slow = await openHouse({ pace: SLOW_PACE });
+  try {
+    await slow.fleet();
+    const call = slow.call('NON_RETRYABLE', 'history-long', { payee: 'p'.repeat(10_000) });
+    expect((await slow.holdfast.dispatch(call)).status).toBe('CONFIRMED');
+    await keep('dispatch-call-handed-over', `call:${call.tenant}:${call.run}:${call.call}`, { of: slow });
+  } finally {
+    await slow.close();
+  }
 });
 
 test('calls of a user\u2019s workflow by both lanes', async () => {
@@ -75,6 +88,20 @@ test('a reconciliation that evidence settles', async () => {
   await reconciliation.signal(checkNowSignal);
   expect(await reconciliation.result()).toEqual({ status: 'CONFIRMED' });
   await keep('reconcile-effect-evidence', `effect:${call.tenant}:${call.run}:${call.call}`);
+});
+
+test('a reconciliation that goes on in a new run because its history is long', async () => {
+  const { call, reconciliation } = await stuckCall(house, fleet, 'history-continued');
+  const { runId: first, workflowId } = { ...(await reconciliation.describe()) };
+  // Four megabytes: the server suggests continue-as-new, and the next look ends the run.
+  for (let i = 0; i < 5; i += 1) await reconciliation.signal('decide', { padding: 'x'.repeat(1_000_000) });
+  await until('a new run goes on', async () => (await reconciliation.describe()).runId !== first);
+  await house.billing.clearFaults();
+  await reconciliation.signal(checkNowSignal);
+  expect(await reconciliation.result()).toEqual({ status: 'CONFIRMED' });
+  expect(await house.sends(call)).toBe(1);
+  // The first run is too large to be fetched at once, let alone kept.
+  await keep('reconcile-effect-continued', workflowId);
 });
 
 test('a sweep', async () => {
