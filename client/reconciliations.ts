@@ -94,13 +94,19 @@ export function effectAttributes(values: Partial<Record<SearchAttribute, string>
 
 function staticDetails(effectId: string, tool: string, version: string, effectClass: string): string {
   return [
-    `It is **not known** whether \`${tool}@${version}\` (class ${effectClass}) took effect. Do **not** repeat it.`,
+    `It is **not known** whether \`${tool}@${version}\` (class \`${effectClass}\`) took effect. Do **not** repeat it.`,
     '',
     'Holdfast asks the provider for evidence and settles it by itself where that proves something.',
     '',
     '- Look at once: Signal `checkNow`.',
-    '- Rule by hand: Update or Signal `decide` (the current details hold a ready payload), or while no worker runs:',
-    `- \`holdfast effect show ${effectId}\` · \`holdfast effect confirm ${effectId} --actor … --reason …\` · \`holdfast effect not-applied ${effectId} …\``,
-    '- Terminating or resetting this workflow is harmless: it sends nothing, and it is started again.',
+    '- Rule by hand: Update `decide`, or Signal `decide` while no worker runs. The current details hold a payload to copy.',
+    '- The same from a shell, also with the whole fleet down:',
+    '',
+    '```',
+    `holdfast effect show ${effectId}`,
+    `holdfast effect confirm ${effectId} \\\n  --actor NAME --reason TEXT`,
+    `holdfast effect not-applied ${effectId} \\\n  --actor NAME --reason TEXT`,
+    '```',
+    'Terminating or resetting this workflow is harmless: it sends nothing, and it is started again.',
   ].join('\n');
 }

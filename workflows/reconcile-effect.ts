@@ -1,4 +1,5 @@
 import {
+  ApplicationFailure,
   allHandlersFinished,
   condition,
   continueAsNew,
@@ -52,6 +53,13 @@ export async function reconcileEffect(input: ReconcileInput): Promise<{ status: 
   return reconciliation.run();
 }
 
+/** Without a stack: the UI and the command print it to the person who sent the update. */
+function refusal(code: 'bad_input' | 'decision_refused', why: string): ApplicationFailure {
+  const failure = ApplicationFailure.nonRetryable(why, code);
+  failure.stack = '';
+  return failure;
+}
+
 class Reconciliation {
   readonly #id: EffectId;
   #due = false;
@@ -90,9 +98,10 @@ class Reconciliation {
   /** Throws before anything is recorded: the update then leaves no trace in history. */
   validate(payload: DecidePayload): void {
     const why = whyMalformed(payload);
-    if (why !== undefined) throw new Error(why);
+    if (why !== undefined) throw refusal('bad_input', why);
     if (this.step !== null && this.step.fence !== payload.expected.fence) {
-      throw new Error(
+      throw refusal(
+        'decision_refused',
         `expected fence ${payload.expected.fence}, but the effect has fence ${this.step.fence}; read its details again`,
       );
     }

@@ -104,7 +104,9 @@ describe('the Update decide', () => {
     const step = await until('the first look is made', async () => (await reconciliation.query(effectQuery)) ?? false);
     expect(step.fence).toBe(1);
     const refused = reconciliation.executeUpdate('decide', { args: [payload] });
-    await expect(refused).rejects.toMatchObject({ cause: { message: expect.stringContaining(why) } });
+    await expect(refused).rejects.toMatchObject({
+      cause: { type: expect.stringMatching(/^(bad_input|decision_refused)$/), message: expect.stringContaining(why) },
+    });
     const kinds = await eventKinds(reconciliation);
     expect(kinds.filter((kind) => kind.includes('Update'))).toEqual([]);
   });
