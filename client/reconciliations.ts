@@ -103,9 +103,11 @@ function staticDetails(effectId: string, tool: string, version: string, effectCl
     '- The same from a shell, also with the whole fleet down:',
     '',
     '```',
-    `holdfast effect show ${effectId}`,
-    `holdfast effect confirm ${effectId} \\\n  --actor NAME --reason TEXT`,
-    `holdfast effect not-applied ${effectId} \\\n  --actor NAME --reason TEXT`,
+    // Short lines: the frame of the UI cuts long ones.
+    `ID=${effectId}`,
+    'holdfast effect show $ID',
+    'holdfast effect confirm $ID \\\n  --actor NAME --reason TEXT',
+    'holdfast effect not-applied $ID \\\n  --actor NAME --reason TEXT',
     '```',
     'Terminating or resetting this workflow is harmless: it sends nothing, and it is started again.',
   ].join('\n');

@@ -219,7 +219,9 @@ describe('what an operator sees', () => {
       effectClass: 'NON_RETRYABLE',
     });
     expect(await description.staticSummary()).toBe('crash.pay@1.0.0 for acme: outcome unknown');
-    expect(await description.staticDetails()).toContain('holdfast effect confirm effect:acme');
+    const details = (await description.staticDetails())?.split('\n');
+    expect(details).toContain(`ID=effect:${TENANT}:${house.run}:seen`);
+    expect(details).toContain('holdfast effect confirm $ID \\');
     await reconciliation.executeUpdate(decideUpdate, { args: [ruling('seen-1')] });
     await reconciliation.result();
     expect(await attributes()).toEqual({ ...what, EffectStatus: 'CONFIRMED', EffectAttention: undefined });
