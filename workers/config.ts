@@ -30,7 +30,7 @@ const settings = z.strictObject({
 });
 
 /** `holdfast.yaml`: one file for workers, gateway and commands. Strict: unknown keys are refused. */
-const fileShape = z.strictObject({
+export const fileShape = z.strictObject({
   /** Names this deployment; part of every effect key, so it can never change. */
   deployment: z
     .string()
