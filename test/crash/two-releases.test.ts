@@ -9,7 +9,7 @@ beforeEach(async () => {
 afterEach(() => world.close());
 
 test.each(['local', 'workflow'] as const)(
-  'a call of lane %s that a worker without the provider picks up is handed to the one that has it, and sent once',
+  'a call of lane %s that a worker without the provider picks up is handed to the one that has it, and sent once (case 9)',
   async (lane) => {
     await world.worker(['dispatch', 'providers'], { without: 'billing' });
     const call = world.call('NON_RETRYABLE', 'handed-over');
@@ -41,7 +41,7 @@ test('the direct lane of a host without the provider refuses without a row, and 
   expect(await having.dispatch([call], 5_000)).toMatchObject([{ outcome: { status: 'CONFIRMED' } }]);
 });
 
-test('an effect that a worker without the provider reconciles is parked, and settled by evidence once one with it looks', async () => {
+test('an effect that a worker without the provider reconciles is parked, and settled by evidence once one with it looks (case 9)', async () => {
   const [holder, lacking] = await Promise.all([
     world.worker(['dispatch', 'providers']),
     world.worker(['reconcile'], { without: 'billing' }),

@@ -10,6 +10,7 @@ import { putTenant } from '../../../db/tenants.ts';
 import type { Call, EffectId } from '../../../effects/effect.ts';
 import { effectKey } from '../../../effects/effect-key.ts';
 import type { WorkerRole } from '../../../workers/config.ts';
+import type { DispatchOptions } from '../../../workflows/dispatch.ts';
 import type { dispatchCall } from '../../../workflows/dispatch-call.ts';
 import { type Billing, startBilling } from '../../support/billing.ts';
 import {
@@ -65,14 +66,18 @@ export interface World {
   /** Starts a process of this world's fleet; `close` stops it. */
   worker(
     roles: readonly WorkerRole[],
-    more?: Partial<FleetProcessOptions> & { readonly without?: 'billing' },
+    more?: Partial<FleetProcessOptions> & { readonly without?: 'billing'; readonly providers?: object },
   ): Promise<FleetProcess>;
   /** A call of one class; `name` is its call id and, in every class save PURE, the `case` that the provider writes down. */
   call(effectClass: EffectClass, name: string): Call;
   keyOf(id: EffectId): string;
   row(call: string): Promise<EffectRow | undefined>;
   /** Starts the workflow `callMany` of a user, with short workflow tasks. */
-  callMany(calls: readonly Call[], lane: 'local' | 'activity'): Promise<WorkflowHandle<typeof callMany>>;
+  callMany(
+    calls: readonly Call[],
+    lane: 'local' | 'activity',
+    more?: DispatchOptions,
+  ): Promise<WorkflowHandle<typeof callMany>>;
   /** The workflow that the lane `workflow` started for a call. */
   dispatchCallOf(call: EffectId): WorkflowHandle<typeof dispatchCall>;
   close(): Promise<void>;
@@ -101,13 +106,13 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     ledger,
     temporal,
     holdfast,
-    async worker(roles, { without, ...more } = {}) {
-      const providers = without === 'billing' ? {} : { billing: { kind: 'http', base_url: billing.url } };
+    async worker(roles, { without, providers: others, ...more } = {}) {
+      const own = without === 'billing' ? {} : { billing: { kind: 'http', base_url: billing.url } };
       const config = {
         database: { url, connections_max: 12 },
         temporal: { address, namespace },
         worker: { roles, ...(options.settings === undefined ? { sweep_seconds: 1 } : {}) },
-        providers,
+        providers: { ...own, ...others },
         settings: options.settings ?? QUICK_SETTINGS,
         allow_unsafe_durability: true,
       };
@@ -125,12 +130,14 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     }),
     keyOf: (id) => effectKey(DEPLOYMENT, id, { alphabet: 'hex', length: 64 }),
     row: (call) => ledger.run('read', () => readEffect(ledger.sql, { tenant: TENANT, run, call })),
-    callMany: (calls, lane) =>
+    callMany: (calls, lane, more = {}) =>
       temporal.workflow.start<typeof callMany>('callMany', {
         workflowId: `agent-${run}-${calls[0]?.call}`,
         taskQueue: 'holdfast',
         workflowTaskTimeout: '2s',
-        args: [{ tenant: TENANT, run, calls, options: { lane, ...(lane === 'activity' ? ACTIVITY_QUEUE : {}) } }],
+        args: [
+          { tenant: TENANT, run, calls, options: { lane, ...(lane === 'activity' ? ACTIVITY_QUEUE : {}), ...more } },
+        ],
       }),
     dispatchCallOf: ({ tenant, run: of, call }) => temporal.workflow.getHandle(`call:${tenant}:${of}:${call}`),
     async close() {

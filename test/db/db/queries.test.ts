@@ -338,7 +338,7 @@ describe('the audit export', () => {
   });
 });
 
-test('metrics count by status and class, and know the oldest and the lapsed', async () => {
+test('metrics count by status and class, and know the oldest and the lapsed (case 4)', async () => {
   const own = await freshDatabase();
   const other = connect(own.url, { connectionsMax: 1 });
   try {

@@ -157,6 +157,15 @@ describe('8.1 and 8.2 the local step says who takes the call, and its answer is 
       outcome: { status: 'NOT_APPLIED', reason: { code: 'tool_contract_not_found' } },
     });
   });
+
+  test('case 9: bad arguments end the activity for good, without a row and without a send', async () => {
+    const { activities } = await start();
+    const call = callOf(contract, { args: { item: 7 } });
+    for (const attempt of [activities.dispatchLocal({ call, waitMs: 5_000 }), activities.dispatchEffect({ call })]) {
+      await expect(attempt).rejects.toMatchObject({ type: 'bad_arguments', nonRetryable: true });
+    }
+    expect([await readEffect(world.ledger.sql, call), shop.sends()]).toEqual([undefined, 0]);
+  });
 });
 
 describe('8.3 what travels through history', () => {

@@ -295,7 +295,7 @@ describe('3.4 a flight belongs to the process', () => {
   });
 });
 
-describe('3.5 shutdown (cases 7 and 19)', () => {
+describe('3.5 shutdown (case 7, case 19)', () => {
   const leaseOf = async (processId: string) =>
     (
       await world.admin`SELECT ended_at IS NOT NULL AS ended FROM holdfast.processes WHERE process_id = ${processId}`

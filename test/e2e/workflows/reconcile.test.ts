@@ -90,6 +90,16 @@ describe('the Update decide', () => {
     expect(await decisionsOf(call)).toHaveLength(1);
   });
 
+  test('to a workflow that no worker has in its cache is applied once (case 10)', async () => {
+    const { call, reconciliation } = await stuck('uncached');
+    await reconcilersDown();
+    await reconcilersUp();
+    const answer = await reconciliation.executeUpdate(decideUpdate, { args: [ruling('u-uncached')] });
+    expect(answer).toMatchObject({ applied: true, repeated: false, status: 'CONFIRMED' });
+    expect(await reconciliation.result()).toEqual({ status: 'CONFIRMED' });
+    expect(await decisionsOf(call)).toHaveLength(1);
+  });
+
   test.each([
     ['no object', 'yes, it happened', 'the decision is not a JSON object'],
     ['no decision id', { ...ruling('x'), decisionId: undefined }, 'decisionId: '],
@@ -306,7 +316,7 @@ async function binary(): Promise<string> {
 }
 
 describe('a decision by the client', () => {
-  test('with the reconcilers down is applied at once and once, and the workflow closes when they are back', async () => {
+  test('with the reconcilers down is applied at once and once, and the workflow closes when they are back (case 10)', async () => {
     const { call, reconciliation } = await stuck('client-down');
     await reconcilersDown();
     const request = { ...ruling('c-1'), id: call, source: 'client' };
