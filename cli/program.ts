@@ -6,6 +6,7 @@ import { addContractCommands } from './contract-commands.ts';
 import { addCredentialCommands } from './credential-commands.ts';
 import { addDecideCommands } from './decide-commands.ts';
 import { addEffectCommands } from './effect-commands.ts';
+import { addRecoverCommand } from './recover-command.ts';
 import { addStackCommands } from './stack-commands.ts';
 import { addTenantCommands } from './tenant-commands.ts';
 import { addWorkerCommand } from './worker-command.ts';
@@ -35,6 +36,7 @@ export function buildProgram({ quiet = false }: { quiet?: boolean } = {}): Comma
     .addHelpText('after', EXAMPLES)
     .configureHelp({ showGlobalOptions: true });
   addStackCommands(program);
+  addRecoverCommand(program);
   addWorkerCommand(program);
   addContractCommands(program);
   addTenantCommands(program);

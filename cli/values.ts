@@ -14,6 +14,14 @@ export function readDuration(text: string, place: string): number {
   return ms;
 }
 
+/** An ISO time that says its zone: an operator's own zone is seldom the server's. */
+export function readTime(text: string, place: string): Date {
+  const time = new Date(text);
+  const whole = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text);
+  if (whole && !Number.isNaN(time.getTime())) return time;
+  throw new HoldfastError('bad_input', 'not a time with its zone: write 2026-12-01T09:30:00Z', { place });
+}
+
 /** Plain bytes, or with B, KiB or MiB. */
 export function readSize(text: string, place: string): number {
   const bytes = /^[0-9]{1,12}$/.test(text) ? Number(text) : parseSize(text);

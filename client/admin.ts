@@ -7,6 +7,7 @@ export { type PayloadCodec, passThrough } from '../db/codec.ts';
 export { addressOf, connect, type Ledger } from '../db/connect.ts';
 export { type CredentialVersion, listCredentials, putCredential } from '../db/credentials.ts';
 export { checkDeployment } from '../db/deployment.ts';
+export { endRecovery, type OpenRecovery, openRecovery } from '../db/forgotten.ts';
 export type { HistoryEntry } from '../db/history.ts';
 export { type Migrated, migrate } from '../db/migrate.ts';
 export {
@@ -17,6 +18,7 @@ export {
   listEffects,
   showEffect,
 } from '../db/queries.ts';
+export { type Recovered, recoverLedger } from '../db/recovery.ts';
 export { type ContractEntry, listContracts, publishContract, showContract } from '../db/registry.ts';
 export { checkSchema } from '../db/schema-version.ts';
 export { listTenants, putTenant, TENANT_STATES, type Tenant, type TenantState } from '../db/tenants.ts';

@@ -3,6 +3,7 @@ import { digestFromBytes } from '../contracts/digest.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import type { Ledger } from './connect.ts';
 import { type CredentialVersion, currentCredential } from './credentials.ts';
+import { type OpenRecovery, openRecovery } from './forgotten.ts';
 import { type ContractQuery, contractByDigest, resolveContract } from './registry.ts';
 import { getTenant } from './tenants.ts';
 
@@ -66,17 +67,20 @@ export class ContractCache {
 const POLICY_MAX = 1_000;
 /** How long a tenant's limit may be out of date. No statement repeats this check, so it ends by time. */
 const TENANT_AGE_MAX_MS = 5_000;
+/** The same for a recovery of the ledger: it needs the fleet stopped, so only its end is heard of late. */
+const RECOVERY_AGE_MAX_MS = 5_000;
 
 /**
  * What the hot path asks before a claim, without a query in the healthy case: contracts for good, the
  * current credential versions until {@link RegistryCache.forgetPolicy} (the claim's statement compares the version and so finds
- * out), tenants' limits for 5 s.
+ * out), tenants' limits and the recovery of the ledger for 5 s.
  */
 export class RegistryCache {
   readonly #ledger: Ledger;
   readonly #contracts: ContractCache;
   readonly #credentials = new Map<string, CredentialVersion>();
   readonly #tenants = new Map<string, { readonly bytes: number; readonly untilMs: number }>();
+  #recovery: { readonly open: OpenRecovery | undefined; readonly untilMs: number } | undefined;
 
   constructor(ledger: Ledger, options: CacheOptions = {}) {
     this.#ledger = ledger;
@@ -113,6 +117,15 @@ export class RegistryCache {
       if (error instanceof HoldfastError && error.code === 'tenant_unknown') return undefined;
       throw error;
     }
+  }
+
+  /** The recovery of the ledger that is not over. */
+  async recovery(): Promise<OpenRecovery | undefined> {
+    if (this.#recovery === undefined || performance.now() >= this.#recovery.untilMs) {
+      const open = await openRecovery(this.#ledger);
+      this.#recovery = { open, untilMs: performance.now() + RECOVERY_AGE_MAX_MS };
+    }
+    return this.#recovery.open;
   }
 
   /** Forgets credentials and tenants: a claim said that they are out of date. */

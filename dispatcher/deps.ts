@@ -1,6 +1,7 @@
 import type { Contract } from '../contracts/contract.ts';
 import type { PayloadCodec } from '../db/codec.ts';
 import type { Ledger } from '../db/connect.ts';
+import type { OpenRecovery } from '../db/forgotten.ts';
 import type { EffectId } from '../effects/effect.ts';
 import type { ProviderAdapter } from '../providers/provider.ts';
 import type { SecretSource } from './secrets.ts';
@@ -22,6 +23,8 @@ export interface Registry {
   currentCredential(name: string): Promise<Credential | undefined>;
   /** Limit of the tenant's payloads in bytes; undefined when there is no such tenant. */
   payloadBytesMax(tenant: string): Promise<number | undefined>;
+  /** The recovery of the ledger that is not over (PROTOCOL 2.7); undefined, nearly always. */
+  recovery(): Promise<OpenRecovery | undefined>;
   /** Forgets cached policy: the claim said that it is out of date. */
   forgetPolicy(): void;
 }

@@ -8,6 +8,7 @@ import { evidenceArguments, type LookContext, nextCursor, type Observed, observe
 import type { ProviderAnswer, Secret } from '../providers/provider.ts';
 import { sleep } from './clock.ts';
 import type { DispatcherDeps } from './deps.ts';
+import { askAboutForgotten } from './forgotten.ts';
 import { checkArguments, type Prepared, providerOf, secretFor } from './prepare.ts';
 
 const PAGES_MAX = 200;
@@ -60,8 +61,12 @@ export async function look(deps: DispatcherDeps, rule: EvidenceRule, q: Question
   return { ...second, askedAtMs };
 }
 
-/** Source `state`: what the resource looked like before the claim (PROTOCOL 6.5); null where it does not matter or was not to be seen. */
+/**
+ * What is looked at before the claim. Source `state`: what the resource looked like (PROTOCOL 6.5); null where it does not
+ * matter or was not to be seen. Throws `recovery_open` while a recovered ledger may have forgotten the call (2.7).
+ */
 export async function stateBefore(deps: DispatcherDeps, p: Prepared): Promise<string | null> {
+  await askAboutForgotten(deps, p, look);
   const rule = p.contract.execution.evidence;
   if (rule?.by !== 'state') return null;
   const seen = await look(deps, rule, {

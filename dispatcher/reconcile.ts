@@ -3,6 +3,7 @@ import { constraintOf } from '../db/errors.ts';
 import type { Look, Move } from '../db/statements/index.ts';
 import {
   type EffectRow,
+  isReplayLost,
   move,
   type NextLook,
   planLook,
@@ -62,7 +63,11 @@ async function step(dispatcher: Dispatcher, row: EffectRow, actor: string): Prom
   }
   if (await takeKeptAnswer(dispatcher, row, actor)) return;
   if (row.effectClass === 'PURE') return repeatPure(dispatcher, row, contract, actor);
-  const matter: Matter = { dispatcher, row, contract, window: resendWindow(contract, row), actor };
+  const { ledger } = dispatcher.deps;
+  const replayLost =
+    row.effectClass === 'REPLAYABLE' && (await ledger.run('read recovery', () => isReplayLost(ledger.sql, row.id)));
+  const window = replayLost ? undefined : resendWindow(contract, row);
+  const matter: Matter = { dispatcher, row, contract, window, actor };
   // The look is written with the plan for the next one; a re-send overrides the plan.
   const verdict = await lookAndJudge(matter);
   if (verdict === 'moved') return;

@@ -174,6 +174,13 @@ export const ERRORS = {
     retryable: false,
     exit: 4,
   },
+  // Administration.
+  fleet_running: {
+    means: 'the command needs the fleet stopped, but a process of it has a live lease',
+    next: 'stop every worker and every host of the direct lane, then run it again',
+    retryable: false,
+    exit: 3,
+  },
   // A part is away. Nothing was lost; the same call id may be used again.
   busy: {
     means: 'every slot for this provider is taken',
@@ -192,6 +199,12 @@ export const ERRORS = {
     next: 'see the constraint or SQLSTATE named',
     retryable: false,
     exit: 1,
+  },
+  recovery_open: {
+    means: 'the ledger was recovered, and no evidence shows yet whether this call was sent before',
+    next: 'repeat the same call id; without evidence an operator has to end the recovery: holdfast db recovered --over',
+    retryable: true,
+    exit: 5,
   },
   temporal_unreachable: {
     means: 'Temporal did not answer',

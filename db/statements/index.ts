@@ -40,6 +40,6 @@ export {
   storePayload,
 } from './read.ts';
 export { type RecordedRefusal, recordRefusal } from './refuse.ts';
-export { type Resend, resend } from './resend.ts';
+export { isReplayLost, type Resend, resend } from './resend.ts';
 export { type Settlement, settleConfirmed, settleTroubled } from './settle.ts';
 export type { EffectRow, HotSql, ResultInfo } from './types.ts';

@@ -22,6 +22,23 @@ export interface Resend {
 }
 
 /**
+ * True for a row `e` that stood open when the ledger was recovered (PROTOCOL 2.7): a later writer of its resource may have
+ * been forgotten, so a replay would undo what that one wrote.
+ */
+const wasRecovered = (sql: HotSql) => sql`EXISTS (
+  SELECT FROM holdfast.effect_events v
+  WHERE v.tenant = e.tenant AND v.run_id = e.run_id AND v.call_id = e.call_id AND v.kind = 'recovered')`;
+
+/** Whether this effect may never be replayed any more, for whoever plans a re-send; the statement checks it again. */
+export async function isReplayLost(sql: HotSql, id: EffectId): Promise<boolean> {
+  const rows = await sql`
+    SELECT FROM holdfast.effects e
+    WHERE e.tenant = ${id.tenant} AND e.run_id = ${id.run} AND e.call_id = ${id.call}
+      AND e.effect_class = 'REPLAYABLE' AND ${wasRecovered(sql)}`;
+  return rows.length === 1;
+}
+
+/**
  * Moves UNKNOWN → DISPATCHED and claims, in one autocommit statement with every condition of
  * PROTOCOL 3.6 in its WHERE. True when this process may send now. NON_RETRYABLE and UNKNOWN never
  * match, whatever the caller says; the trigger `effects_legal_move` repeats it.
@@ -51,6 +68,7 @@ export async function resend(sql: HotSql, r: Resend): Promise<boolean> {
           + (${r.sendByMs}::float8 + e.in_flight_max_ms) * interval '1 millisecond'
           < e.recorded_at + ${r.keyWindowMs}::float8 * interval '1 millisecond')
         AND (e.effect_class <> 'IDEMPOTENT' OR ${r.keyWindowMs}::float8 IS NOT NULL)
+        AND NOT (e.effect_class = 'REPLAYABLE' AND ${wasRecovered(sql)})
       RETURNING e.tenant, e.run_id, e.call_id, e.fence, e.sends)
     INSERT INTO holdfast.effect_events (tenant, run_id, call_id, kind, from_status, to_status, fence, actor, data)
     SELECT moved.tenant, moved.run_id, moved.call_id, 'resent', 'UNKNOWN', 'DISPATCHED', moved.fence, ${r.actor}::text,

@@ -25,8 +25,8 @@ export const RULES: readonly Rule[] = [
   },
   {
     rule: '2.7',
-    says: 'Committed means durable, or the worker does not start',
-    elsewhere: 'Fail-over and restore are documented in `docs/guarantees.md`.',
+    says: 'Committed means durable, or the worker does not start; a recovered ledger parks sends behind evidence',
+    elsewhere: 'What a recovery cannot bring back is documented in `docs/operations.md`.',
   },
   {
     rule: '3.1',
