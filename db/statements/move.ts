@@ -18,9 +18,15 @@ export interface Move {
   readonly event: { readonly kind: string; readonly actor: string; readonly data?: object };
 }
 
-/** The UPDATE of a move and its event as CTEs `moved` and `logged`, for the statements that carry more. */
+/**
+ * The UPDATE of a move and its event as CTEs `moved` and `logged`, for the statements that carry more. A healthy settle has
+ * no event, so a move that overrules a settled row keeps in its own what it takes the place of (rule 10).
+ */
 export function moveCtes(sql: HotSql, m: Move, extraCondition = sql`true`) {
   return sql`
+    before AS (
+      SELECT settled_at, settled_by FROM holdfast.effects
+      WHERE tenant = ${m.id.tenant} AND run_id = ${m.id.run} AND call_id = ${m.id.call}),
     moved AS (
       UPDATE holdfast.effects
       SET status = ${m.to}::text, settled_at = clock_timestamp(), settled_by = ${m.settledBy}::text, next_look_at = NULL,
@@ -36,8 +42,11 @@ export function moveCtes(sql: HotSql, m: Move, extraCondition = sql`true`) {
     logged AS (
       INSERT INTO holdfast.effect_events (tenant, run_id, call_id, kind, from_status, to_status, fence, actor, reason, data)
       SELECT tenant, run_id, call_id, ${m.event.kind}::text, ${m.expect.status}::text, ${m.to}::text, fence,
-        ${m.event.actor}::text, ${m.reason}::text, ${JSON.stringify(m.event.data ?? {})}::text::jsonb
-      FROM moved)`;
+        ${m.event.actor}::text, ${m.reason}::text,
+        ${JSON.stringify(m.event.data ?? {})}::text::jsonb || CASE WHEN before.settled_at IS NULL THEN '{}'::jsonb
+          ELSE jsonb_build_object('before', jsonb_build_object(
+            'settledAt', before.settled_at, 'settledBy', before.settled_by)) END
+      FROM moved, before)`;
 }
 
 /** Makes one such move with its event. True when the row moved. */
