@@ -46,6 +46,8 @@ export type DecideRequest = Omit<DecisionRequest, 'decisionId' | 'force' | 'corr
 
 const WAIT_DEFAULT_MS = 30_000;
 const WATCH_MS = 1_000;
+/** Temporal gets this long to take a call, however short its caller wants to wait: a busy one answers well within it. */
+const TAKE_MIN_MS = 5_000;
 
 /** The lanes from outside a workflow, decisions and queries. Safe to share; holds no state of its own. */
 export class Holdfast {
@@ -70,6 +72,8 @@ export class Holdfast {
    * Dispatches one call and waits for its outcome. Idempotent per call id: a repeat gets the recorded outcome,
    * or joins. Resolves with CONFIRMED, NOT_APPLIED (also for refusals, with their code) or UNKNOWN.
    * Throws HoldfastError for malformed calls, `call_id_reused`, `busy`, `ledger_unreachable`, `temporal_unreachable`.
+   * The last one comes within about `waitMs` (5 s where that is less). The call may have been taken all the same: the same call
+   * id is safe to repeat, in any lane.
    */
   async dispatch(request: DispatchRequest): Promise<Outcome> {
     const { lane = 'workflow', waitMs = WAIT_DEFAULT_MS, ...call } = request;
@@ -93,6 +97,7 @@ export class Holdfast {
 
   async #byWorkflow(call: Call, argsHash: Buffer, waitMs: number): Promise<Outcome> {
     const client = this.#temporal();
+    const until = performance.now() + waitMs;
     const argsRef = await storeArguments(
       { ledger: this.#options.ledger, codec: this.#codec, settings: this.#settings },
       call.tenant,
@@ -101,21 +106,24 @@ export class Holdfast {
     const { args: _args, ...rest } = call;
     const input = argsRef === undefined ? call : { ...rest, argsRef };
     try {
-      const handle = await client.workflow.start<typeof dispatchCall>('dispatchCall', {
-        workflowId: `call:${call.tenant}:${call.run}:${call.call}`,
-        taskQueue: taskQueues(this.#options.queuePrefix).dispatch,
-        args: [{ call: input }],
-        // The ledger answers a repeat, so a closed run is no obstacle, and a running one is joined.
-        workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
-        workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
-        ...(this.#options.hostsWorker ? { requestEagerStart: true } : {}),
-      });
+      const handle = await taken(client, waitMs, () =>
+        client.workflow.start<typeof dispatchCall>('dispatchCall', {
+          workflowId: `call:${call.tenant}:${call.run}:${call.call}`,
+          taskQueue: taskQueues(this.#options.queuePrefix).dispatch,
+          args: [{ call: input }],
+          // The ledger answers a repeat, so a closed run is no obstacle, and a running one is joined.
+          workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+          workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
+          ...(this.#options.hostsWorker ? { requestEagerStart: true } : {}),
+        }),
+      );
       const watch = new AbortController();
       try {
         // Ended with the wait: a poll left behind outlives the caller's connection, and its retry then throws past every await.
         const answered = client.withAbortSignal(watch.signal, () => handle.result());
         const first = Promise.race([answered, this.#watchLedger(call, argsHash, watch.signal)]);
-        const result = await within(waitMs, first, () => undefined);
+        const leftMs = Math.max(1, until - performance.now());
+        const result = await within(leftMs, first, () => undefined);
         if (result === undefined) return await this.#notYet(call, argsHash);
         const { outcome } = result;
         const own =
@@ -244,14 +252,10 @@ export class Holdfast {
     const row = await this.#row(id);
     if (row === undefined)
       throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(id)}`, { place: effectIdText(id) });
-    this.#temporal();
     try {
-      await this.#reconciliations?.nudge({
-        id,
-        tool: row.tool,
-        version: row.version,
-        effectClass: row.effectClass ?? 'UNKNOWN',
-      });
+      const { tool, version, effectClass } = row;
+      const effect = { id, tool, version, effectClass: effectClass ?? 'UNKNOWN' };
+      await taken(this.#temporal(), 0, async () => this.#reconciliations?.nudge(effect));
     } catch (error) {
       throw translateTemporal(error);
     }
@@ -274,6 +278,17 @@ export class Holdfast {
       throw new HoldfastError('temporal_unreachable', 'this client has no connection to Temporal');
     return temporal;
   }
+}
+
+/**
+ * A request that Temporal has to take within `waitMs`, or within {@link TAKE_MIN_MS} if that is longer; the client by itself
+ * would try for some 20 s. It is ended by a deadline and not by a race: a try that is left behind starts the call after it
+ * was refused, or throws past every await once its connection is closed. The client looks at the deadline only with its
+ * next try, and waits about as long before that as it has tried so far, at most 6 s: so the deadline comes earlier.
+ */
+function taken<T>(client: Client, waitMs: number, ask: () => Promise<T>): Promise<T> {
+  const ms = Math.max(waitMs, TAKE_MIN_MS);
+  return client.withDeadline(Date.now() + Math.max(0.6 * ms, ms - 6_000), ask);
 }
 
 /** `work`, or what `late` says after `ms`; the work itself goes on. */

@@ -208,7 +208,7 @@ export const ERRORS = {
   },
   temporal_unreachable: {
     means: 'Temporal did not answer',
-    next: 'check the address and the server; effects already recorded are safe',
+    next: 'check the address and the server; nothing is lost, and the same call id is safe to repeat',
     retryable: true,
     exit: 5,
   },

@@ -11,7 +11,7 @@ describe('reportOf', () => {
       text: [
         'error temporal_unreachable: no answer from Temporal',
         '  at 127.0.0.1:7233',
-        '  next: check the address and the server; effects already recorded are safe',
+        '  next: check the address and the server; nothing is lost, and the same call id is safe to repeat',
         '',
       ].join('\n'),
       exit: 5,
