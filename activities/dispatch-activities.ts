@@ -4,6 +4,7 @@ import { loadCall, storeArguments } from '../dispatcher/call-input.ts';
 import type { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { awaitOutcome } from '../dispatcher/outcome-wait.ts';
 import { hashCall } from '../dispatcher/prepare.ts';
+import { withdrawCall } from '../dispatcher/withdraw.ts';
 import type { Call } from '../effects/effect.ts';
 import { asFailure } from './failure.ts';
 import type { DispatchActivities, LocalStep } from './types.ts';
@@ -46,6 +47,18 @@ export function createDispatchActivities(options: DispatchActivityOptions): Disp
         }),
       ),
 
+    withdrawUnserved: ({ call: input, taskQueue, waitedMs }) =>
+      asFailure(async () => {
+        const call = await loadCall(dispatcher.deps, input);
+        const { argsHash } = hashCall(call);
+        const outcome = await withdrawCall(dispatcher.deps, call, argsHash, {
+          code: 'provider_not_served',
+          message: `no worker took the call from the queue ${taskQueue} within ${Math.round(waitedMs / 1000)} s; nothing was sent`,
+          actor: dispatcher.lease.processId,
+        });
+        return { outcome, argsHash: argsHash.toString('hex') };
+      }),
+
     awaitOutcome: ({ id, waitMs }) => asFailure(() => beating(() => awaitOutcome(dispatcher.deps, id, waitMs))),
   };
 }
@@ -83,7 +96,8 @@ async function queueOf(
 /** Large arguments are stored first and travel by reference (PROTOCOL 8.3). */
 async function withReference(dispatcher: Dispatcher, call: Call, elsewhere: Elsewhere): Promise<LocalStep> {
   const argsRef = await storeArguments(dispatcher.deps, call.tenant, call.args as JsonObject);
-  return { use: 'activity', ...elsewhere, ...(argsRef === undefined ? {} : { argsRef }) };
+  const { queueWaitMs } = dispatcher.deps.settings;
+  return { use: 'activity', ...elsewhere, queueWaitMs, ...(argsRef === undefined ? {} : { argsRef }) };
 }
 
 /** `undefined` when it takes longer; the flight itself goes on (PROTOCOL 3.4). */

@@ -12,7 +12,14 @@ export type CallInput = Omit<Call, 'args'> &
 /** The local step's answer: it took the call, or says who should. Recorded in history, so replay never recomputes it. */
 export type LocalStep =
   | { readonly use: 'outcome'; readonly outcome: Outcome; readonly argsHash: string }
-  | { readonly use: 'activity'; readonly taskQueue: string; readonly timeoutMs: number; readonly argsRef?: string };
+  | {
+      readonly use: 'activity';
+      readonly taskQueue: string;
+      readonly timeoutMs: number;
+      /** How long it may wait there for a worker; histories from before it have none. */
+      readonly queueWaitMs?: number;
+      readonly argsRef?: string;
+    };
 
 export interface DispatchResult {
   readonly outcome: Outcome;
@@ -48,6 +55,12 @@ export interface DecideAnswer {
 export interface DispatchActivities {
   dispatchLocal(input: { readonly call: CallInput; readonly waitMs: number }): Promise<LocalStep>;
   dispatchEffect(input: { readonly call: CallInput }): Promise<DispatchResult>;
+  /** Gives a call up that no worker took from `taskQueue` within `waitedMs`, unless its row says otherwise (PROTOCOL 2.4). */
+  withdrawUnserved(input: {
+    readonly call: CallInput;
+    readonly taskQueue: string;
+    readonly waitedMs: number;
+  }): Promise<DispatchResult>;
   /** Waits up to `waitMs` for the effect to be settled, by reading the ledger. */
   awaitOutcome(input: { readonly id: EffectId; readonly waitMs: number }): Promise<Outcome>;
 }

@@ -4,7 +4,7 @@ import { type PayloadCodec, passThrough } from '../db/codec.ts';
 import type { Ledger } from '../db/connect.ts';
 import { RegistryCache } from '../db/contract-cache.ts';
 import { type EffectDetails, type EffectFilter, type EffectPage, listEffects, showEffect } from '../db/queries.ts';
-import { type EffectRow, readEffect, recordRefusal } from '../db/statements/index.ts';
+import { type EffectRow, readEffect } from '../db/statements/index.ts';
 import { storeArguments } from '../dispatcher/call-input.ts';
 import { type DecisionAnswer, type DecisionRequest, decide } from '../dispatcher/decide.ts';
 import type { Dispatcher } from '../dispatcher/dispatcher.ts';
@@ -12,6 +12,7 @@ import { outcomeOf } from '../dispatcher/outcome.ts';
 import { awaitOutcome } from '../dispatcher/outcome-wait.ts';
 import { hashCall } from '../dispatcher/prepare.ts';
 import { DEFAULT_SETTINGS, type DispatcherSettings } from '../dispatcher/settings.ts';
+import { withdrawCall } from '../dispatcher/withdraw.ts';
 import { type Call, type EffectId, effectIdText, type Outcome } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import type { dispatchCall } from '../workflows/dispatch-call.ts';
@@ -186,26 +187,12 @@ export class Holdfast {
    */
   async withdraw(call: Call, actor: string): Promise<Outcome> {
     const { argsHash } = hashCall(call);
-    const contract = await this.#registry.resolve(call).catch(() => undefined);
     const { ledger } = this.#options;
-    await ledger.run('withdraw', () =>
-      recordRefusal(ledger.sql, {
-        id: call,
-        tool: call.tool,
-        version: call.version,
-        contractDigest: contract === undefined ? Buffer.alloc(0) : Buffer.from(contract.digest.slice(-64), 'hex'),
-        effectClass: contract?.execution.effect ?? null,
-        provider: contract?.execution.provider ?? null,
-        argsHash,
-        code: 'withdrawn',
-        message: 'the call was withdrawn before anything was sent',
-        by: 'withdrawal',
-        actor,
-      }),
-    );
-    const row = await this.#row(call);
-    const outcome = row === undefined ? undefined : outcomeOf(row, this.#codec);
-    return outcome ?? awaitOutcome({ ledger, codec: this.#codec }, call, 0);
+    return withdrawCall({ ledger, registry: this.#registry, codec: this.#codec }, call, argsHash, {
+      code: 'withdrawn',
+      message: 'the call was withdrawn before anything was sent',
+      actor,
+    });
   }
 
   /** One effect with its whole history. Throws `effect_not_found`. */

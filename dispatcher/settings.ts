@@ -12,6 +12,8 @@ export interface DispatcherSettings {
   readonly settleMarginMs: number;
   /** Flights per provider in this process; more answer `busy` or take the activity lane. Default 64. */
   readonly slotsPerProvider: number;
+  /** How long a call waits in the queue of its provider for a worker before it is withdrawn. Default 900000. */
+  readonly queueWaitMs: number;
   /** Answers kept while the ledger is away; past it the process stops claiming. Default 1000. */
   readonly keptAnswersMax: number;
   /** The same for the bytes of their results. Default 64 MiB. */
@@ -38,6 +40,7 @@ export const DEFAULT_SETTINGS: DispatcherSettings = Object.freeze({
   clockMarginMs: 5000,
   settleMarginMs: 2000,
   slotsPerProvider: 64,
+  queueWaitMs: 900_000,
   keptAnswersMax: 1000,
   keptBytesMax: 64 * 1024 * 1024,
   lookMinMs: 1000,

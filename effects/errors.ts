@@ -119,6 +119,12 @@ export const ERRORS = {
     retryable: false,
     exit: 3,
   },
+  provider_not_served: {
+    means: 'no worker took the call from the queue of its provider in time, and it was withdrawn; nothing was sent',
+    next: 'start a worker that has this provider and the role providers, then make a new call',
+    retryable: false,
+    exit: 3,
+  },
   not_sent: {
     means: 'no connection to the provider could be made; no byte left',
     next: 'make a new call when the provider is back',

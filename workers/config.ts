@@ -18,6 +18,7 @@ const settings = z.strictObject({
   clock_margin_ms: z.int().min(0).max(3_600_000).optional(),
   settle_margin_ms: ms.optional(),
   slots_per_provider: count.optional(),
+  queue_wait_ms: ms.optional(),
   kept_answers_max: count.optional(),
   kept_bytes_max: z.int().min(1).max(4_294_967_296).optional(),
   look_min_ms: ms.optional(),

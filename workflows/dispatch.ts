@@ -1,4 +1,13 @@
-import { ApplicationFailure, CancellationScope, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  CancellationScope,
+  patched,
+  proxyActivities,
+  proxyLocalActivities,
+  TimeoutFailure,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { CallInput, DispatchActivities, DispatchResult } from '../activities/types.ts';
 import type { JsonObject } from '../contracts/contract.ts';
 import type { Outcome } from '../effects/effect.ts';
@@ -7,8 +16,11 @@ import type { Outcome } from '../effects/effect.ts';
 const LOCAL_WAIT_MS = 7_000;
 /** An activity may be tried again for as long as it takes: the ledger is the gate, so a retry never sends twice. */
 const HEARTBEAT_MS = 10_000;
+/** Long enough for a deployment or an outage of a provider's workers; past it the call gets a clear end. */
+const QUEUE_WAIT_MS = 900_000;
+const QUEUE_WAIT_MIN_MS = 1_000;
 
-const { dispatchLocal } = proxyLocalActivities<DispatchActivities>({
+const { dispatchLocal, withdrawUnserved } = proxyLocalActivities<DispatchActivities>({
   startToCloseTimeout: LOCAL_WAIT_MS + 1_000,
   retry: { initialInterval: 100, maximumInterval: 5_000 },
   // A retry that would wait longer than a workflow task goes on as a timer in history.
@@ -21,6 +33,11 @@ export interface DispatchOptions {
   readonly lane?: 'local' | 'activity';
   /** With lane `activity`: the queue of the provider; default the workflow's own. */
   readonly taskQueue?: string;
+  /**
+   * With lane `activity`: milliseconds that the call waits there for a worker before it is withdrawn, and NOT_APPLIED with
+   * `provider_not_served`. Default 900000. A call with `notAfter` waits no longer than that.
+   */
+  readonly queueWaitMs?: number;
   /** Milliseconds to wait for a settled outcome when it is UNKNOWN. Default 0. */
   readonly waitMs?: number;
 }
@@ -45,21 +62,47 @@ export async function dispatchFromWorkflow(call: CallInput, options: DispatchOpt
 }
 
 async function viaLane(call: CallInput, options: DispatchOptions): Promise<DispatchResult> {
-  if (options.lane === 'activity') return viaActivity(call, options.taskQueue, undefined);
+  if (options.lane === 'activity') return viaQueue(call, options);
   const step = await dispatchLocal({ call, waitMs: LOCAL_WAIT_MS });
   if (step.use === 'outcome') return { outcome: step.outcome, argsHash: step.argsHash };
   const { args: _stored, ...rest } = call;
   const slim = step.argsRef === undefined ? call : ({ ...rest, argsRef: step.argsRef } as CallInput);
-  return viaActivity(slim, step.taskQueue, step.timeoutMs);
+  return viaQueue(slim, step);
+}
+
+interface Queue {
+  readonly taskQueue?: string;
+  readonly timeoutMs?: number;
+  readonly queueWaitMs?: number;
+}
+
+/** The activity lane. A call that nobody takes from the queue is withdrawn: its row decides whether it was never sent. */
+async function viaQueue(call: CallInput, queue: Queue): Promise<DispatchResult> {
+  const { taskQueue = workflowInfo().taskQueue, queueWaitMs = QUEUE_WAIT_MS } = queue;
+  const leftMs = Date.parse(call.notAfter ?? '') - Date.now();
+  const waitedMs = Math.max(QUEUE_WAIT_MIN_MS, Number.isNaN(leftMs) ? queueWaitMs : Math.min(queueWaitMs, leftMs));
+  try {
+    return await viaActivity(call, queue, waitedMs);
+  } catch (error) {
+    // Only here, since nothing else of the healthy path has changed and a patch costs two events.
+    if (!wasNotTaken(error) || !patched('holdfast/withdraw-unserved')) throw error;
+    return await withdrawUnserved({ call, taskQueue, waitedMs });
+  }
+}
+
+function wasNotTaken(error: unknown): boolean {
+  if (!(error instanceof ActivityFailure) || !(error.cause instanceof TimeoutFailure)) return false;
+  return error.cause.timeoutType === 'SCHEDULE_TO_START';
 }
 
 function viaActivity(
   call: CallInput,
-  taskQueue: string | undefined,
-  timeoutMs: number | undefined,
+  { taskQueue, timeoutMs }: Queue,
+  scheduleToStartTimeout: number,
 ): Promise<DispatchResult> {
   const { dispatchEffect } = proxyActivities<DispatchActivities>({
     ...(taskQueue === undefined ? {} : { taskQueue }),
+    scheduleToStartTimeout,
     // The claim's own deadline ends the waiting; this bounds a worker that lost its mind.
     startToCloseTimeout: (timeoutMs ?? 3_600_000) + 120_000,
     heartbeatTimeout: HEARTBEAT_MS,

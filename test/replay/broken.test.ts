@@ -51,7 +51,7 @@ async function replay(bundle: { code: string }, name: string): Promise<void> {
 
 test('a timer before each call is noticed', async () => {
   const bundle = await bundleWith([
-    { file: 'workflows/dispatch.ts', from: 'import { Application', to: 'import { sleep, Application' },
+    { file: 'workflows/dispatch.ts', from: '  patched,', to: '  patched,\n  sleep,' },
     { file: 'workflows/dispatch.ts', from: 'await viaLane(', to: 'await sleep(1);\n    const result = await viaLane(' },
     { file: 'workflows/dispatch.ts', from: 'const result = await sleep(1);', to: 'await sleep(1);' },
   ]);

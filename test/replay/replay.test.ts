@@ -26,6 +26,7 @@ describe('recorded histories', () => {
     expect(names.map((name) => name.replace(/\.json$/, '')).sort()).toEqual([
       'dispatch-call-handed-over',
       'dispatch-call-local',
+      'dispatch-call-withdrawn',
       'reconcile-effect-continued',
       'reconcile-effect-decided',
       'reconcile-effect-evidence',

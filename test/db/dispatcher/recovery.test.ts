@@ -2,6 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Contract, JsonObject } from '../../../contracts/contract.ts';
 import { endRecovery, openRecovery } from '../../../db/forgotten.ts';
 import { recoverLedger } from '../../../db/recovery.ts';
+import { hashCall } from '../../../dispatcher/prepare.ts';
+import { withdrawCall } from '../../../dispatcher/withdraw.ts';
 import type { Call } from '../../../effects/effect.ts';
 import { callOf, type Process, startProcess } from '../protocol/fleet.ts';
 import { openShop, type Shop } from '../protocol/shop.ts';
@@ -253,6 +255,18 @@ describe('2.7 a recovered ledger: calls that it has forgotten', () => {
     expect(await endRecovery(world.ledger, 'ann', 'every run has ended')).toBe(false);
     const process = await fleet();
     expect(await process.dispatcher.dispatch(call)).toMatchObject({ status: 'CONFIRMED' });
+  });
+
+  test('it is not withdrawn either: "not sent" would be more than anybody knows', async () => {
+    const [call, told] = [callOf(await contractWith({})), callOf(await contractWith({}))];
+    await (await fleet()).dispatcher.dispatch(told);
+    await stopFleet();
+    await recover();
+    const { deps } = await fleet();
+    const withdraw = (each: Call) =>
+      withdrawCall(deps, each, hashCall(each).argsHash, { code: 'withdrawn', message: 'given up', actor: 'test' });
+    await expect(withdraw(call)).rejects.toMatchObject({ code: 'recovery_open' });
+    expect(await withdraw(told)).toMatchObject({ status: 'CONFIRMED' });
   });
 
   test('a row decides as ever, and PURE calls and IDEMPOTENT ones within their key window go on', async () => {

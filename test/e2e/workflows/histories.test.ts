@@ -54,6 +54,18 @@ test('a call of the lane workflow that is too long for its local step, with larg
   }
 });
 
+test('a call of the lane workflow that no worker of its provider takes', async () => {
+  const slow = await openHouse({ pace: SLOW_PACE, settings: { queue_wait_ms: 1_000 } });
+  try {
+    await slow.fleet({ roles: ['dispatch'] });
+    const call = slow.call('NON_RETRYABLE', 'history-not-taken');
+    expect((await slow.holdfast.dispatch(call)).status).toBe('NOT_APPLIED');
+    await keep('dispatch-call-withdrawn', `call:${call.tenant}:${call.run}:${call.call}`, { of: slow });
+  } finally {
+    await slow.close();
+  }
+});
+
 test('calls of a user\u2019s workflow by both lanes', async () => {
   const local = await userWorkflow(house, [house.call('PURE', 'h-1'), house.call('IDEMPOTENT', 'h-2')]);
   await local.result();

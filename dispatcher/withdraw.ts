@@ -1,0 +1,71 @@
+import type { Contract } from '../contracts/contract.ts';
+import { digestBytes } from '../contracts/digest.ts';
+import { effectiveClass } from '../contracts/effective-class.ts';
+import type { PayloadCodec } from '../db/codec.ts';
+import type { Ledger } from '../db/connect.ts';
+import { readEffect, recordRefusal } from '../db/statements/index.ts';
+import { type Call, effectIdText, type Outcome } from '../effects/effect.ts';
+import { type ErrorCode, HoldfastError } from '../effects/errors.ts';
+import type { Registry } from './deps.ts';
+import { outcomeOf } from './outcome.ts';
+import { awaitOutcome } from './outcome-wait.ts';
+
+/** Why a call is given up before anybody recorded it. */
+export interface Withdrawal {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly actor: string;
+}
+
+/**
+ * Makes a final "not sent" of a call that nobody recorded yet, or says what its row says (PROTOCOL 2.4). Whoever
+ * reports "not sent" asks this first. A row still in flight is told as UNKNOWN.
+ * Throws `call_id_reused` when the row is that of another call, `recovery_open`, `ledger_unreachable`.
+ */
+export async function withdrawCall(
+  deps: {
+    readonly ledger: Ledger;
+    readonly registry: Pick<Registry, 'resolve' | 'recovery'>;
+    readonly codec: PayloadCodec;
+  },
+  call: Call,
+  argsHash: Buffer,
+  { code, message, actor }: Withdrawal,
+): Promise<Outcome> {
+  const { ledger } = deps;
+  const read = () => ledger.run('read', () => readEffect(ledger.sql, call));
+  // "Not sent" would be more than anybody knows (2.7).
+  if ((await deps.registry.recovery()) !== undefined && (await read()) === undefined) {
+    throw new HoldfastError(
+      'recovery_open',
+      `${effectIdText(call)} may have been sent before the ledger was recovered, so it cannot be withdrawn`,
+      { place: effectIdText(call) },
+    );
+  }
+  const contract: Contract | undefined = await deps.registry.resolve(call).catch(() => undefined);
+  await ledger.run('withdraw', () =>
+    recordRefusal(ledger.sql, {
+      id: call,
+      tool: call.tool,
+      version: call.version,
+      contractDigest: contract === undefined ? Buffer.alloc(0) : digestBytes(contract.digest),
+      effectClass: contract === undefined ? null : effectiveClass(contract),
+      provider: contract?.execution.provider ?? null,
+      argsHash,
+      code,
+      message,
+      by: 'withdrawal',
+      actor,
+    }),
+  );
+  // In a second statement: the first cannot see a row that a racing claim has just committed.
+  const row = await read();
+  if (row === undefined) throw new HoldfastError('internal', 'a withdrawn call has no row');
+  if (row.tool !== call.tool || row.version !== call.version || !row.argsHash.equals(argsHash)) {
+    throw new HoldfastError(
+      'call_id_reused',
+      `${effectIdText(call)} already names a call with another contract or other arguments`,
+    );
+  }
+  return outcomeOf(row, deps.codec) ?? awaitOutcome(deps, call, 0);
+}
