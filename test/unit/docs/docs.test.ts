@@ -42,3 +42,15 @@ test('every direct dependency has its line', () => {
   const missing = Object.keys({ ...dependencies, ...devDependencies }).filter((name) => !lines.includes(`\`${name}\``));
   expect(missing).toEqual([]);
 });
+
+test('each of the 24 cases from the field is named by a title in every test that its row names', () => {
+  const rows = [...readFileSync('docs/cases.md', 'utf8').matchAll(/^\| (\d+) \|.*\| (.+) \|$/gm)];
+  expect(rows.map(([, number]) => Number(number))).toEqual(Array.from({ length: 24 }, (_, index) => index + 1));
+  const missing = rows.flatMap(([, number, tests = '']) =>
+    [...tests.matchAll(/`([^`]+)`/g)]
+      .map(([, path = '']) => path)
+      .filter((path) => !new RegExp(`\\bcase ${number}\\b`).test(readFileSync(path, 'utf8')))
+      .map((path) => `case ${number}: ${path}`),
+  );
+  expect(missing).toEqual([]);
+});
