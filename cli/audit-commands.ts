@@ -3,7 +3,7 @@ import { createWriteStream, renameSync, rmSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import type { Command } from 'commander';
 import { HoldfastError } from '../effects/errors.ts';
-import { optionsOf, places, withLedger } from './context.ts';
+import { codecOf, optionsOf, places, withLedger } from './context.ts';
 import { printJson } from './output.ts';
 import { readEffectId } from './values.ts';
 
@@ -34,8 +34,9 @@ export function addAuditCommands(program: Command): void {
         ...(options.effect === undefined ? {} : { effect: readEffectId(options.effect) }),
       };
       const at = await places(options);
+      const payloads = options.payloads === true ? { payloads: true, codec: await codecOf(at) } : {};
       const done = await withLedger(at, (ledger) =>
-        intoFile(options.out, (write) => auditExport(ledger, scope, write, { payloads: options.payloads ?? false })),
+        intoFile(options.out, (write) => auditExport(ledger, scope, write, payloads)),
       );
       const summary = { ...done, out: options.out ?? null };
       if (options.json && options.out !== undefined) printJson(summary);

@@ -4,7 +4,7 @@ import type { DispatchRequest } from '../client/holdfast.ts';
 import type { Outcome } from '../effects/effect.ts';
 import { isIdPart } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
-import { type Common, optionsOf, type Places, places, withLedger, withTemporal } from './context.ts';
+import { type Common, codecOf, optionsOf, type Places, places, withLedger, withTemporal } from './context.ts';
 import { tellOutcome } from './outcome.ts';
 import { readDuration, readJsonObject } from './values.ts';
 
@@ -88,16 +88,17 @@ function requestOf(tool: string, options: CallOptions): DispatchRequest {
 
 async function byWorkflow(at: Places, ledger: Ledger, request: DispatchRequest): Promise<Outcome> {
   const { Holdfast } = await import('../client/holdfast.ts');
+  const codec = await codecOf(at);
   return withTemporal(at, (temporal) => {
     const { queue_prefix: queuePrefix, settings } = at.config;
-    return new Holdfast({ ledger, temporal, queuePrefix, settings }).dispatch(request);
+    return new Holdfast({ ledger, temporal, queuePrefix, settings, codec }).dispatch(request);
   });
 }
 
 /** Sends from this very process, with its own lease, providers and secrets, under the same conditions as a worker. */
 async function direct(at: Places, request: DispatchRequest): Promise<Outcome> {
   const { Dispatcher, dispatcherDeps, openLedger } = await import('../workers/index.ts');
-  const { awaitOutcome, passThrough } = await import('../client/admin.ts');
+  const { awaitOutcome } = await import('../client/admin.ts');
   const ledger = await openLedger(at.config, 'holdfast cli');
   try {
     // An effect left UNKNOWN is due at once, so that the fleet's sweep takes it.
@@ -108,7 +109,7 @@ async function direct(at: Places, request: DispatchRequest): Promise<Outcome> {
       // The flight is waited for in any case: this process cannot leave before it has landed.
       const outcome = await dispatcher.dispatch(call);
       if (outcome.status !== 'UNKNOWN' || waitMs === 0) return outcome;
-      return await awaitOutcome({ ledger, codec: passThrough }, call, waitMs);
+      return await awaitOutcome(deps, call, waitMs);
     } finally {
       await dispatcher.stop();
       await Promise.all([...deps.providers.values()].map((provider) => provider.close()));

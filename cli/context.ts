@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import type { Ledger } from '../client/admin.ts';
+import type { Ledger, PayloadCodec } from '../client/admin.ts';
 import { findStack } from '../dev/stack-state.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import type { HoldfastConfig } from '../workers/config.ts';
@@ -79,6 +79,12 @@ export async function withLedger<T>(at: Places, work: (ledger: Ledger) => Promis
   }
 }
 
+/** What reads and writes payloads here, as the workers do: by `payload_keys_file`. Throws `bad_config`. */
+export async function codecOf(at: Places): Promise<PayloadCodec> {
+  const { openCodec } = await import('../workers/codec.ts');
+  return openCodec(at.config);
+}
+
 const CONNECT_WITHIN_MS = 5_000;
 
 /** Connects to Temporal for one command and closes the connection again. Throws `temporal_unreachable`. */
@@ -100,7 +106,9 @@ export async function withTemporal<T>(
     });
   });
   try {
-    return await work(new Client({ connection, namespace: at.namespace }));
+    const { historyConverter } = await import('../client/history-codec.ts');
+    const dataConverter = historyConverter(await codecOf(at));
+    return await work(new Client({ connection, namespace: at.namespace, dataConverter }));
   } finally {
     await connection.close();
   }

@@ -3,7 +3,7 @@ import type { Ledger } from '../client/admin.ts';
 import type { DecideRequest } from '../client/holdfast.ts';
 import { EFFECT_STATUSES, type EffectId, type EffectStatus } from '../effects/effect.ts';
 import { HoldfastError, isHoldfastError } from '../effects/errors.ts';
-import { type Common, optionsOf, type Places, places, withLedger, withTemporal } from './context.ts';
+import { type Common, codecOf, optionsOf, type Places, places, withLedger, withTemporal } from './context.ts';
 import { cleanText, print, printJson, statusText, styled } from './output.ts';
 import { readCount, readEffectId, readJson } from './values.ts';
 
@@ -57,8 +57,9 @@ async function decide(ruling: DecideRequest['ruling'], text: string, options: De
   const request = requestOf(ruling, id, options);
   const at = await places(options);
   const { Holdfast } = await import('../client/holdfast.ts');
+  const codec = await codecOf(at);
   const { answer, told } = await withLedger(at, async (ledger) => {
-    const answer = await new Holdfast({ ledger, settings: at.config.settings }).decide(request);
+    const answer = await new Holdfast({ ledger, settings: at.config.settings, codec }).decide(request);
     return { answer, told: answer.applied ? await tellWorkflow(at, ledger, id) : null };
   });
   if (options.json) printJson({ ...answer, workflowTold: told?.ok ?? null });

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import type { EffectFilter, EffectPage, EffectSummary } from '../client/admin.ts';
 import { EFFECT_CLASSES, type EffectClass } from '../contracts/contract.ts';
 import { ATTENTIONS, type Attention, EFFECT_STATUSES, type EffectStatus, effectIdText } from '../effects/effect.ts';
-import { type Common, optionsOf, type Places, places, withLedger, withTemporal } from './context.ts';
+import { type Common, codecOf, optionsOf, type Places, places, withLedger, withTemporal } from './context.ts';
 import { effectText } from './effect-view.ts';
 import { effectLink, stuckLink } from './links.ts';
 import { tellOutcome } from './outcome.ts';
@@ -127,9 +127,10 @@ function hintOf(page: EffectPage, options: ListOptions, at: Places): string {
 
 async function show(text: string, options: Common & { payloads?: boolean }): Promise<void> {
   const id = readEffectId(text);
-  const { passThrough, showEffect } = await import('../client/admin.ts');
+  const { showEffect } = await import('../client/admin.ts');
   const at = await places(options);
-  const effect = await withLedger(at, (ledger) => showEffect(ledger, id, options.payloads ? passThrough : undefined));
+  const codec = options.payloads ? await codecOf(at) : undefined;
+  const effect = await withLedger(at, (ledger) => showEffect(ledger, id, codec));
   const link = at.uiUrl === null ? null : effectLink(at.uiUrl, at.namespace, id);
   if (options.json) printJson({ ...effect, link });
   else print(effectText(effect, link));
@@ -153,8 +154,9 @@ async function check(text: string, options: Common): Promise<void> {
 async function wait(text: string, options: Common & { timeout: string }): Promise<void> {
   const id = readEffectId(text);
   const waitMs = readDuration(options.timeout, '--timeout');
-  const { awaitOutcome, passThrough } = await import('../client/admin.ts');
+  const { awaitOutcome } = await import('../client/admin.ts');
   const at = await places(options);
-  const outcome = await withLedger(at, (ledger) => awaitOutcome({ ledger, codec: passThrough }, id, waitMs));
+  const codec = await codecOf(at);
+  const outcome = await withLedger(at, (ledger) => awaitOutcome({ ledger, codec }, id, waitMs));
   tellOutcome(outcome, options);
 }

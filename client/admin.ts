@@ -3,7 +3,7 @@
  * migrations, as the `holdfast` command needs them. Loads neither Temporal nor a provider, so it starts fast.
  */
 export { type AuditScope, auditExport } from '../db/audit.ts';
-export { type PayloadCodec, passThrough } from '../db/codec.ts';
+export type { PayloadCodec } from '../db/codec.ts';
 export { addressOf, connect, type Ledger } from '../db/connect.ts';
 export { type CredentialVersion, listCredentials, putCredential } from '../db/credentials.ts';
 export { checkDeployment } from '../db/deployment.ts';
