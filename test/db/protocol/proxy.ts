@@ -1,12 +1,15 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 /**
- * A wire to Postgres that the test can hold or cut. `hold`: what the server says stays on the way. `cut`: every
- * connection is lost, with what was held. `down`: new ones are lost at once, until `up`.
+ * A wire to Postgres that the test can hold or cut. `hold`: what the server says stays on the way. `mute`: what the client
+ * says does. `cut`: every connection is lost, with what was held. `down`: new ones are lost at once, until `up`.
  */
 export interface Wire {
   readonly url: string;
   hold(): void;
+  mute(): void;
+  /** What the client said since `mute`, as it went over the wire. */
+  unheard(): string;
   cut(): void;
   down(): void;
   up(): void;
@@ -17,6 +20,8 @@ export async function openProxy(target: string): Promise<Wire> {
   const to = new URL(target);
   const pairs = new Set<{ client: Socket; server: Socket }>();
   let held = false;
+  let isMute = false;
+  let unheard = '';
   let isDown = false;
   const listener = createServer((client) => {
     if (isDown) return void client.destroy();
@@ -28,7 +33,10 @@ export async function openProxy(target: string): Promise<Wire> {
       client.destroy();
       server.destroy();
     };
-    client.on('data', (chunk) => server.write(chunk));
+    client.on('data', (chunk) => {
+      if (isMute) unheard += chunk.toString('latin1');
+      else server.write(chunk);
+    });
     server.on('data', (chunk) => {
       if (!held) client.write(chunk);
     });
@@ -45,12 +53,18 @@ export async function openProxy(target: string): Promise<Wire> {
       server.end();
     }
     held = false;
+    isMute = false;
   };
   return {
     url: url.toString(),
     hold: () => {
       held = true;
     },
+    mute: () => {
+      isMute = true;
+      unheard = '';
+    },
+    unheard: () => unheard,
     cut,
     down: () => {
       isDown = true;
