@@ -1,13 +1,11 @@
 import { effectiveClass } from '../contracts/effective-class.ts';
 import { type OpenRecovery, recordForgotten } from '../db/forgotten.ts';
 import { readEffect, storePayload } from '../db/statements/index.ts';
-import { effectIdText } from '../effects/effect.ts';
-import { HoldfastError } from '../effects/errors.ts';
 import { type JudgeFacts, judge, settleAtMs, type Verdict } from '../effects/judge.ts';
 import { wallMs } from './clock.ts';
 import type { DispatcherDeps } from './deps.ts';
 import type { look as Look } from './look.ts';
-import type { Prepared } from './prepare.ts';
+import { mayBeForgotten, type Prepared } from './prepare.ts';
 
 /**
  * Before a claim, while a recovery of the ledger is open (PROTOCOL 2.7): a call without a row may have been sent all the same.
@@ -30,11 +28,7 @@ export async function askAboutForgotten(deps: DispatcherDeps, p: Prepared, look:
     case 'ABSENT_TOO_EARLY':
     case 'INCONCLUSIVE': {
       const why = verdict.kind === 'INCONCLUSIVE' ? verdict.why : 'it is too early for absence to prove anything';
-      throw new HoldfastError(
-        'recovery_open',
-        `${effectIdText(p.call)} may have been sent before the ledger was recovered: ${why}`,
-        { place: effectIdText(p.call) },
-      );
+      throw mayBeForgotten(p.call, why);
     }
   }
 }

@@ -5,7 +5,7 @@ import { digestBytes, isDigest, sha256Bytes } from '../contracts/digest.ts';
 import { effectiveClass } from '../contracts/effective-class.ts';
 import { compileSchema } from '../contracts/json-schema.ts';
 import type { Scope } from '../contracts/template.ts';
-import { type Call, type EffectId, isIdPart } from '../effects/effect.ts';
+import { type Call, type EffectId, effectIdText, isIdPart } from '../effects/effect.ts';
 import { effectKey } from '../effects/effect-key.ts';
 import { type ErrorCode, HoldfastError, isHoldfastError } from '../effects/errors.ts';
 import type { ProviderAdapter, RenderedRequest, Secret } from '../providers/provider.ts';
@@ -55,6 +55,7 @@ const UNRECORDED = new Set<ErrorCode>([
   'request_not_renderable',
   'runtime_field_supplied',
   'provider_not_here',
+  'recovery_open',
   'ledger_unreachable',
   'ledger_refused',
   'internal',
@@ -114,8 +115,22 @@ export async function prepare(deps: DispatcherDeps, call: Call, hashes: CallHash
     return await prepareFor(deps, call, hashes, contract);
   } catch (error) {
     if (!isHoldfastError(error)) throw error;
-    return { recorded: !UNRECORDED.has(error.code), error, contract };
+    const recorded = !UNRECORDED.has(error.code);
+    const harmless = contract?.execution.effect === 'PURE';
+    if (recorded && !harmless && (await deps.registry.recovery()) !== undefined) {
+      // The row would say "not sent", and of a call that was forgotten nobody knows that (2.7).
+      return { recorded: false, error: mayBeForgotten(call, error.message), contract };
+    }
+    return { recorded, error, contract };
   }
+}
+
+/** `recovery_open`: while a recovery of the ledger is open, a call without a row is not known to be unsent. */
+export function mayBeForgotten(id: EffectId, why: string): HoldfastError {
+  const name = effectIdText(id);
+  return new HoldfastError('recovery_open', `${name} may have been sent before the ledger was recovered: ${why}`, {
+    place: name,
+  });
 }
 
 async function prepareFor(deps: DispatcherDeps, call: Call, hashes: CallHashes, contract: Contract): Promise<Prepared> {

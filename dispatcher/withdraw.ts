@@ -9,6 +9,7 @@ import { type ErrorCode, HoldfastError } from '../effects/errors.ts';
 import type { Registry } from './deps.ts';
 import { outcomeOf } from './outcome.ts';
 import { awaitOutcome } from './outcome-wait.ts';
+import { mayBeForgotten } from './prepare.ts';
 
 /** Why a call is given up before anybody recorded it. */
 export interface Withdrawal {
@@ -36,11 +37,7 @@ export async function withdrawCall(
   const read = () => ledger.run('read', () => readEffect(ledger.sql, call));
   // "Not sent" would be more than anybody knows (2.7).
   if ((await deps.registry.recovery()) !== undefined && (await read()) === undefined) {
-    throw new HoldfastError(
-      'recovery_open',
-      `${effectIdText(call)} may have been sent before the ledger was recovered, so it cannot be withdrawn`,
-      { place: effectIdText(call) },
-    );
+    throw mayBeForgotten(call, 'it cannot be withdrawn before that is known');
   }
   const contract: Contract | undefined = await deps.registry.resolve(call).catch(() => undefined);
   await ledger.run('withdraw', () =>

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Contract, JsonObject } from '../../../contracts/contract.ts';
+import { putCredential } from '../../../db/credentials.ts';
 import { endRecovery, openRecovery } from '../../../db/forgotten.ts';
 import { recoverLedger } from '../../../db/recovery.ts';
 import { hashCall } from '../../../dispatcher/prepare.ts';
@@ -267,6 +268,19 @@ describe('2.7 a recovered ledger: calls that it has forgotten', () => {
       withdrawCall(deps, each, hashCall(each).argsHash, { code: 'withdrawn', message: 'given up', actor: 'test' });
     await expect(withdraw(call)).rejects.toMatchObject({ code: 'recovery_open' });
     expect(await withdraw(told)).toMatchObject({ status: 'CONFIRMED' });
+  });
+
+  test('nor is it refused for good by what the policy says now', async () => {
+    const policy = { name: 'clerk', account: 'acct-1' };
+    await putCredential(world.ledger, { ...policy, version: 'v1', grants: ['**'] });
+    const call = callOf(await contractWith({ credential: 'clerk', capabilities: ['order:{tenant}'] }));
+    await (await fleet()).dispatcher.dispatch(call);
+    await stopFleet();
+    await forget(call);
+    await recover();
+    await putCredential(world.ledger, { ...policy, version: 'v2', grants: [] });
+    await expect((await fleet()).dispatcher.dispatch(call)).rejects.toMatchObject({ code: 'recovery_open' });
+    expect(await world.admin`SELECT FROM holdfast.effects WHERE call_id = ${call.call}`).toHaveLength(0);
   });
 
   test('a row decides as ever, and PURE calls and IDEMPOTENT ones within their key window go on', async () => {
