@@ -2,6 +2,7 @@ import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js';
 import postgres, { type Options, type PostgresType, type Sql } from 'postgres';
 import { HoldfastError, isHoldfastError } from '../effects/errors.ts';
 import { sqlStateOf, translate } from './errors.ts';
+import { type HotPath, hotPath } from './hot.ts';
 import * as schema from './schema.ts';
 import { SocketWatch } from './socket.ts';
 import { LEDGER_TYPES } from './types.ts';
@@ -23,6 +24,8 @@ export interface Ledger {
   readonly address: string;
   /** For hot statements, as tagged templates. Wrap each call in {@link Ledger.run}. */
   readonly sql: LedgerSql;
+  /** The two statements of a healthy effect; not to be wrapped. */
+  readonly hot: HotPath;
   /** For cold queries. On a client of its own, because drizzle changes the one it is given. */
   readonly db: LedgerDb;
   /**
@@ -78,11 +81,14 @@ export function connect(url: string, options: LedgerOptions = {}): Ledger {
   // Transactions need room for one statement behind BEGIN: postgres.js 3.4 reserves the connection in that step.
   const cold = open(options.coldConnectionsMax ?? 2, 1);
   const others = new Set<LedgerSql>();
+  const run: Ledger['run'] = (what, statement, waitMs = deadlineMs) =>
+    runStatement({ what, address, waitMs, sockets }, statement);
   return {
     address,
     sql,
+    hot: hotPath(run, sql),
     db: drizzle(cold, { schema }),
-    run: (what, statement, waitMs = deadlineMs) => runStatement({ what, address, waitMs, sockets }, statement),
+    run,
     fresh() {
       const own = withoutTransactions(open(1));
       others.add(own);
@@ -218,6 +224,11 @@ function clientOptions(
       // The protocol's statements count on it, whatever the database's default is.
       default_transaction_isolation: 'read committed',
       TimeZone: 'UTC',
+      // Every statement here finds its rows by an index. A plan made while a table was small must not scan it, or hash it,
+      // once it has grown: prepared plans live as long as the connection, or until Postgres counts the table again.
+      enable_seqscan: 'off',
+      enable_hashjoin: 'off',
+      enable_mergejoin: 'off',
       ...(role === null ? {} : { role }),
     },
   };

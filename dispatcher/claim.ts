@@ -1,4 +1,4 @@
-import type { LedgerConnection } from '../db/connect.ts';
+import type { Ledger, LedgerConnection } from '../db/connect.ts';
 import { constraintOf, isConnectionDoubt } from '../db/errors.ts';
 import {
   type Admission,
@@ -32,13 +32,13 @@ const DOUBT_RETRY_MS = 100;
  */
 export async function claim(deps: DispatcherDeps, admission: Admission, untilMs: number): Promise<ClaimResult> {
   const { ledger } = deps;
-  let sql = ledger.sql;
   let fresh: LedgerConnection | undefined;
   let inDoubt = false;
   try {
     for (;;) {
+      const sql = fresh?.sql ?? ledger.sql;
       try {
-        if (await ledger.run('admit', () => admit(sql, admission))) return { kind: 'mine' };
+        if (await recorded(ledger, admission, fresh)) return { kind: 'mine' };
         // One statement cannot see a row that a concurrent insert just committed: look with a new snapshot.
         const row = await ledger.run('read', () => readEffect(sql, admission.id));
         if (row === undefined) return { kind: 'none' };
@@ -54,13 +54,17 @@ export async function claim(deps: DispatcherDeps, admission: Admission, untilMs:
         await sleep(DOUBT_RETRY_MS);
         void fresh?.close();
         fresh = ledger.fresh();
-        sql = fresh.sql;
       }
     }
   } finally {
     // Not awaited: a hanging connection must not hold the flight.
     void fresh?.close();
   }
+}
+
+async function recorded(ledger: Ledger, admission: Admission, fresh: LedgerConnection | undefined): Promise<boolean> {
+  if (fresh === undefined) return ledger.hot.admit(admission);
+  return (await ledger.run('admit', () => admit(fresh.sql, [admission]))).has(admission.nonce);
 }
 
 /** Send-by passed while nobody knows whether the claim is in the ledger: it has to be withdrawn. */
@@ -106,7 +110,7 @@ export async function admissionOf(
     sendByMs: execution.sendByMs,
     deadlineMs: execution.sendByMs + execution.timeoutMs + deps.settings.settleMarginMs,
     inFlightMaxMs: execution.inFlightMaxMs,
-    notAfter: p.call.notAfter ?? null,
+    notAfter: p.call.notAfter === undefined ? null : new Date(p.call.notAfter).toISOString(),
   };
 }
 

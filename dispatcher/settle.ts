@@ -7,7 +7,6 @@ import {
   move,
   readEffect,
   type Settlement,
-  settleConfirmed,
   settleTroubled,
 } from '../db/statements/index.ts';
 import { isHoldfastError } from '../effects/errors.ts';
@@ -61,8 +60,11 @@ function oneArtefact(settlement: Settlement): Settlement {
 
 async function tryOnce(deps: DispatcherDeps, s: Settlement): Promise<EffectRow | undefined> {
   const { ledger } = deps;
-  const write = s.to === 'CONFIRMED' ? settleConfirmed : settleTroubled;
-  if (await ledger.run('settle', () => write(ledger.sql, s))) return undefined;
+  const moved =
+    s.to === 'CONFIRMED'
+      ? await ledger.hot.confirm(s)
+      : await ledger.run('settle', () => settleTroubled(ledger.sql, s));
+  if (moved) return undefined;
   const row = await readRow(deps, s);
   if (row === undefined) return undefined;
   // Given up as UNKNOWN meanwhile, the row may lack what only the holder has seen.

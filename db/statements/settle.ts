@@ -1,4 +1,5 @@
 import type { Attention, EffectId } from '../../effects/effect.ts';
+import { type ColumnValue, rowStatement } from './rows.ts';
 import type { HotSql, ResultInfo } from './types.ts';
 
 /** What the holder of a claim writes about its answer. */
@@ -19,19 +20,53 @@ export interface Settlement {
   readonly actor: string;
 }
 
+const ANSWER = {
+  tenant: 'text',
+  run_id: 'text',
+  call_id: 'text',
+  nonce: 'uuid',
+  result: 'text',
+  result_info: 'text',
+  provider_ref: 'text',
+  attention: 'text',
+  sent_late: 'boolean',
+} as const;
+
+const CONFIRM = rowStatement(
+  ANSWER,
+  0,
+  (rows) => `
+  UPDATE holdfast.effects e
+  SET status = 'CONFIRMED', settled_at = clock_timestamp(), settled_by = 'holder', result = c.result,
+    result_info = c.result_info::jsonb, provider_ref = c.provider_ref, attention = c.attention,
+    sent_late = e.sent_late OR c.sent_late
+  FROM ${rows}
+  WHERE e.tenant = c.tenant AND e.run_id = c.run_id AND e.call_id = c.call_id
+    AND e.nonce = c.nonce AND e.status = (SELECT 'DISPATCHED')
+  RETURNING e.nonce`,
+);
+
 /**
  * The healthy second move: by nonce, one update, no event (the row's own columns tell it).
- * True when the row moved. The nonce names one claim, so it implies the fence.
+ * The nonces of those whose row moved. A nonce names one claim, so it implies the fence.
  */
-export async function settleConfirmed(sql: HotSql, s: Settlement): Promise<boolean> {
-  const moved = await sql`
-    UPDATE holdfast.effects
-    SET status = 'CONFIRMED', settled_at = clock_timestamp(), settled_by = 'holder', result = ${s.result}::text,
-      result_info = ${s.resultInfo === null ? null : JSON.stringify(s.resultInfo)}::text::jsonb,
-      provider_ref = ${s.providerRef}::text, attention = ${s.attention}::text, sent_late = ${s.sentLate}
-    WHERE tenant = ${s.id.tenant} AND run_id = ${s.id.run} AND call_id = ${s.id.call}
-      AND nonce = ${s.nonce}::uuid AND status = 'DISPATCHED'`;
-  return moved.count === 1;
+export async function settleConfirmed(sql: HotSql, settlements: readonly Settlement[]): Promise<ReadonlySet<string>> {
+  const rows = await CONFIRM.run(sql, [], settlements.map(answerRow));
+  return new Set(rows.map((row) => row.nonce as string));
+}
+
+function answerRow(s: Settlement): Readonly<Record<keyof typeof ANSWER, ColumnValue>> {
+  return {
+    tenant: s.id.tenant,
+    run_id: s.id.run,
+    call_id: s.id.call,
+    nonce: s.nonce,
+    result: s.result,
+    result_info: s.resultInfo === null ? null : JSON.stringify(s.resultInfo),
+    provider_ref: s.providerRef,
+    attention: s.attention,
+    sent_late: s.sentLate,
+  };
 }
 
 /** The holder's troubled move, NOT_APPLIED or UNKNOWN, with its event in the same statement. */

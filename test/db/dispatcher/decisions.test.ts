@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Contract } from '../../../contracts/contract.ts';
-import { admit, endLease, fenceLapsed, planLook, settleTroubled } from '../../../db/statements/index.ts';
+import { endLease, fenceLapsed, planLook, settleTroubled } from '../../../db/statements/index.ts';
 import type { EffectId } from '../../../effects/effect.ts';
 import { callOf, decideIn, type Process, ruling, startProcess } from '../protocol/fleet.ts';
 import { settlement } from '../protocol/moves.ts';
 import { openShop, type Shop } from '../protocol/shop.ts';
-import { admission, byKey, findOrder, openWorld, order, type World } from '../protocol/world.ts';
+import { admission, admitOne, byKey, findOrder, openWorld, order, type World } from '../protocol/world.ts';
 
 let world: World;
 let shop: Shop;
@@ -33,7 +33,7 @@ const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 async function unknown(of: Contract = contract): Promise<EffectId> {
   const { sendByMs, inFlightMaxMs } = of.execution;
   const a = admission(of, one.dispatcher.lease.processId, { sendByMs, inFlightMaxMs });
-  await admit(world.ledger.sql, a);
+  await admitOne(world.ledger.sql, a);
   await settleTroubled(world.ledger.sql, settlement(a, { to: 'UNKNOWN' }));
   if (of === contract) await sleep(60);
   return a.id;
@@ -197,7 +197,7 @@ describe('7 decisions about a claim', () => {
   async function claimed(ttlMs: number): Promise<{ id: EffectId; processId: string }> {
     const processId = await world.lease(ttlMs);
     const a = admission(contract, processId, { sendByMs: 1, inFlightMaxMs: 0 });
-    await admit(world.ledger.sql, a);
+    await admitOne(world.ledger.sql, a);
     return { id: a.id, processId };
   }
 

@@ -4,16 +4,9 @@ import type { Contract } from '../../../contracts/contract.ts';
 import { putCredential } from '../../../db/credentials.ts';
 import { checkDurability } from '../../../db/durability.ts';
 import { constraintOf, isConnectionDoubt } from '../../../db/errors.ts';
-import {
-  type Admission,
-  admit,
-  fenceLapsed,
-  readClock,
-  readEffect,
-  recordRefusal,
-} from '../../../db/statements/index.ts';
+import { type Admission, fenceLapsed, readClock, readEffect, recordRefusal } from '../../../db/statements/index.ts';
 import { putTenant } from '../../../db/tenants.ts';
-import { admission, newId, openWorld, order, type World } from './world.ts';
+import { admission, admitOne, newId, openWorld, order, type World } from './world.ts';
 
 let world: World;
 let contract: Contract;
@@ -42,7 +35,7 @@ const refusal = (a: Admission, by: 'admission' | 'withdrawal' = 'withdrawal') =>
 describe('2.2 record and claim are one statement', () => {
   test('the row names contract, key, credential version and hashes before anything can be sent', async () => {
     const a = admission(contract, process);
-    expect(await admit(world.ledger.sql, a)).toBe(true);
+    expect(await admitOne(world.ledger.sql, a)).toBe(true);
     const row = await world.row(a.id);
     expect({
       ...row,
@@ -104,18 +97,18 @@ describe('2.2 record and claim are one statement', () => {
     ['there is no lease', async () => ({ processId: randomUUID() })],
   ])('no claim and no row when %s', async (_, change) => {
     const a = admission(contract, process, await change());
-    expect(await admit(world.ledger.sql, a)).toBe(false);
+    expect(await admitOne(world.ledger.sql, a)).toBe(false);
     expect(await readEffect(world.ledger.sql, a.id)).toBe(undefined);
   });
 
   test('a not-after that has not passed does not hinder the claim', async () => {
     const a = admission(contract, process, { notAfter: await databaseTime(60_000) });
-    expect(await admit(world.ledger.sql, a)).toBe(true);
+    expect(await admitOne(world.ledger.sql, a)).toBe(true);
   });
 
   test('there is no unclaimed DISPATCHED row, not even for the owner of the schema', async () => {
     const a = admission(contract, process);
-    await admit(world.ledger.sql, a);
+    await admitOne(world.ledger.sql, a);
     for (const column of ['process_id', 'send_by_at', 'deadline_at', 'effect_key', 'request_hash']) {
       const error = await world.admin
         .unsafe(`UPDATE holdfast.effects SET ${column} = NULL WHERE call_id = '${a.id.call}'`)
@@ -135,7 +128,7 @@ describe('2.2 and 2.3 racing claims', () => {
   test('case 1: of 32 racing claimants one has the claim', async () => {
     const id = newId();
     const claimants = Array.from({ length: 32 }, () => admission(contract, process, { id }));
-    const results = await Promise.all(claimants.map((a) => admit(world.ledger.sql, a)));
+    const results = await Promise.all(claimants.map((a) => admitOne(world.ledger.sql, a)));
     const winner = claimants[results.indexOf(true)];
     expect(results.filter((won) => won)).toEqual([true]);
     expect((await world.row(id)).nonce).toBe(winner?.nonce);
@@ -145,8 +138,8 @@ describe('2.2 and 2.3 racing claims', () => {
     const id = newId();
     const first = world.connection();
     await first`BEGIN`;
-    expect(await admit(first, admission(contract, process, { id }))).toBe(true);
-    const waiting = Array.from({ length: 12 }, () => admit(world.ledger.sql, admission(contract, process, { id })));
+    expect(await admitOne(first, admission(contract, process, { id }))).toBe(true);
+    const waiting = Array.from({ length: 12 }, () => admitOne(world.ledger.sql, admission(contract, process, { id })));
     await world.untilBlocked(12);
     await first`ROLLBACK`;
     expect((await Promise.all(waiting)).filter((won) => won)).toEqual([true]);
@@ -157,8 +150,8 @@ describe('2.2 and 2.3 racing claims', () => {
     const first = world.connection();
     await first`BEGIN`;
     const a = admission(contract, process, { id });
-    await admit(first, a);
-    const second = admit(world.ledger.sql, admission(contract, process, { id }));
+    await admitOne(first, a);
+    const second = admitOne(world.ledger.sql, admission(contract, process, { id }));
     await world.untilBlocked();
     await first`COMMIT`;
     expect(await second).toBe(false);
@@ -170,7 +163,7 @@ describe('2.4 a final "not sent" is a row', () => {
   test('an attempt that wakes after the call was refused cannot claim it', async () => {
     const a = admission(contract, process);
     expect(await recordRefusal(world.ledger.sql, refusal(a, 'admission'))).toBe(true);
-    expect(await admit(world.ledger.sql, a)).toBe(false);
+    expect(await admitOne(world.ledger.sql, a)).toBe(false);
     const { status, reasonCode, settledBy, sends, fence } = await world.row(a.id);
     expect({ status, reasonCode, settledBy, sends, fence }).toEqual({
       status: 'NOT_APPLIED',
@@ -184,7 +177,7 @@ describe('2.4 a final "not sent" is a row', () => {
 
   test('whoever withdraws after the claim is told by the row that it is in flight', async () => {
     const a = admission(contract, process);
-    await admit(world.ledger.sql, a);
+    await admitOne(world.ledger.sql, a);
     expect(await recordRefusal(world.ledger.sql, refusal(a))).toBe(false);
     expect((await world.row(a.id)).status).toBe('DISPATCHED');
     expect(await world.events(a.id)).toEqual([]);
@@ -194,7 +187,7 @@ describe('2.4 a final "not sent" is a row', () => {
     const a = admission(contract, process);
     const first = world.connection();
     await first`BEGIN`;
-    await admit(first, a);
+    await admitOne(first, a);
     const withdrawn = recordRefusal(world.ledger.sql, refusal(a));
     await world.untilBlocked();
     await first`COMMIT`;
@@ -207,7 +200,7 @@ describe('2.4 a final "not sent" is a row', () => {
     const first = world.connection();
     await first`BEGIN`;
     await recordRefusal(first, refusal(a));
-    const claimed = admit(world.ledger.sql, a);
+    const claimed = admitOne(world.ledger.sql, a);
     await world.untilBlocked();
     await first`COMMIT`;
     expect(await claimed).toBe(false);
@@ -243,11 +236,14 @@ describe('2.6 retirement and rotation race with claims', () => {
     await owner`BEGIN`;
     await owner`UPDATE holdfast.credentials SET current = false WHERE name = 'rotating'`;
     await owner`INSERT INTO holdfast.credentials (name, version, account, grants, current) VALUES ('rotating', 'v2', 'acct-1', '{**}', true)`;
-    const during = await admit(world.ledger.sql, admission(contract, process, rotating));
+    const during = await admitOne(world.ledger.sql, admission(contract, process, rotating));
     await owner`COMMIT`;
     owner.release();
-    const after = await admit(world.ledger.sql, admission(contract, process, rotating));
-    const fresh = await admit(world.ledger.sql, admission(contract, process, { ...rotating, credentialVersion: 'v2' }));
+    const after = await admitOne(world.ledger.sql, admission(contract, process, rotating));
+    const fresh = await admitOne(
+      world.ledger.sql,
+      admission(contract, process, { ...rotating, credentialVersion: 'v2' }),
+    );
     expect({ during, after, fresh }).toEqual({ during: true, after: false, fresh: true });
   });
 
@@ -256,10 +252,10 @@ describe('2.6 retirement and rotation race with claims', () => {
     const owner = await world.admin.reserve();
     await owner`BEGIN`;
     await owner`UPDATE holdfast.contracts SET state = 'retiring' WHERE tool = 'shop.old'`;
-    const during = await admit(world.ledger.sql, admission(old, process));
+    const during = await admitOne(world.ledger.sql, admission(old, process));
     await owner`COMMIT`;
     owner.release();
-    const after = await admit(world.ledger.sql, admission(old, process));
+    const after = await admitOne(world.ledger.sql, admission(old, process));
     expect({ during, after }).toEqual({ during: true, after: false });
   });
 
@@ -270,7 +266,7 @@ describe('2.6 retirement and rotation race with claims', () => {
     await owner`BEGIN`;
     await owner`SELECT FROM holdfast.processes WHERE process_id = ${busy} FOR UPDATE`;
     const a = admission(contract, busy);
-    const error = await impatient.run('admit', () => admit(impatient.sql, a)).catch((thrown: unknown) => thrown);
+    const error = await impatient.run('admit', () => admitOne(impatient.sql, a)).catch((thrown: unknown) => thrown);
     await owner`COMMIT`;
     owner.release();
     expect({ error, doubt: isConnectionDoubt(error) }).toEqual({

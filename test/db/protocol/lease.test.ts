@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Contract } from '../../../contracts/contract.ts';
 import {
-  admit,
   beat,
   endLease,
   fenceLapsed,
@@ -16,7 +15,7 @@ import {
 import { FleetLease } from '../../../dispatcher/lease.ts';
 import { TEST_SETTINGS } from './fleet.ts';
 import { settlement } from './moves.ts';
-import { admission, openWorld, order, type World } from './world.ts';
+import { admission, admitOne, openWorld, order, type World } from './world.ts';
 
 let world: World;
 let contract: Contract;
@@ -56,7 +55,7 @@ describe('4.1 one lease per process start', () => {
     const processId = await world.lease();
     const claiming = world.connection();
     await claiming`BEGIN`;
-    await admit(claiming, admission(contract, processId));
+    await admitOne(claiming, admission(contract, processId));
     const beating = await world.ledger.run('beat', () => beat(world.ledger.sql, processId), 1_000);
     await claiming`COMMIT`;
     expect(beating).toBe(true);
@@ -69,7 +68,7 @@ describe('4.2 the fencer', () => {
     const a = admission(contract, processId);
     const claiming = world.connection();
     await claiming`BEGIN`;
-    await admit(claiming, a);
+    await admitOne(claiming, a);
     await lapse(processId);
     const fencing = fenceLapsed(world.ledger.sql, processId);
     await world.untilBlocked();
@@ -87,7 +86,7 @@ describe('4.2 the fencer', () => {
     const fencing = world.connection();
     await fencing`BEGIN`;
     expect(await fenceLapsed(fencing, processId)).toEqual([processId]);
-    const claimed = admit(world.ledger.sql, admission(contract, processId));
+    const claimed = admitOne(world.ledger.sql, admission(contract, processId));
     await world.untilBlocked();
     await fencing`COMMIT`;
     expect(await claimed).toBe(false);
@@ -109,7 +108,7 @@ describe('4.2 the fencer', () => {
   test('claims of a process that ended are moved like those of a fenced one', async () => {
     const processId = await world.lease();
     const a = admission(contract, processId);
-    await admit(world.ledger.sql, a);
+    await admitOne(world.ledger.sql, a);
     await endLease(world.ledger.sql, processId);
     await releaseFencedClaims(world.ledger.sql, 'scanner', 100);
     expect((await world.row(a.id)).status).toBe('UNKNOWN');
@@ -118,8 +117,8 @@ describe('4.2 the fencer', () => {
   test('claims of a living process stay, however many others are fenced', async () => {
     const [alive, dead] = [await world.lease(), await world.lease(50)];
     const [mine, theirs] = [admission(contract, alive), admission(contract, dead)];
-    await admit(world.ledger.sql, mine);
-    await admit(world.ledger.sql, theirs);
+    await admitOne(world.ledger.sql, mine);
+    await admitOne(world.ledger.sql, theirs);
     await lapse(dead);
     await fenceLapsed(world.ledger.sql);
     await releaseFencedClaims(world.ledger.sql, 'scanner', 100);
@@ -129,8 +128,8 @@ describe('4.2 the fencer', () => {
   test('the sweep moves a claim past its deadline even though its process lives', async () => {
     const processId = await world.lease();
     const [late, timely] = [admission(contract, processId, { deadlineMs: -1 }), admission(contract, processId)];
-    await admit(world.ledger.sql, late);
-    await admit(world.ledger.sql, timely);
+    await admitOne(world.ledger.sql, late);
+    await admitOne(world.ledger.sql, timely);
     const released = await releaseOverdueClaims(world.ledger.sql, 'sweep', 100);
     expect(released.map(({ call }) => call)).toEqual([late.id.call]);
     expect(await world.events(late.id)).toEqual([{ kind: 'overdue', from: 'DISPATCHED', to: 'UNKNOWN', fence: 1 }]);
@@ -139,7 +138,7 @@ describe('4.2 the fencer', () => {
   test('the sweep moves a claim whose process has no lease row', async () => {
     const processId = await world.lease();
     const a = admission(contract, processId);
-    await admit(world.ledger.sql, a);
+    await admitOne(world.ledger.sql, a);
     await world.admin`DELETE FROM holdfast.processes WHERE process_id = ${processId}`;
     await releaseOverdueClaims(world.ledger.sql, 'sweep', 100);
     expect((await world.row(a.id)).status).toBe('UNKNOWN');
@@ -148,7 +147,7 @@ describe('4.2 the fencer', () => {
   test('a claim that another transaction is settling is not waited for, and not moved', async () => {
     const processId = await world.lease(50);
     const a = admission(contract, processId);
-    await admit(world.ledger.sql, a);
+    await admitOne(world.ledger.sql, a);
     await lapse(processId);
     await fenceLapsed(world.ledger.sql, processId);
     const settling = world.connection();
@@ -167,7 +166,7 @@ describe('4.2 the fencer', () => {
   test('a lease row lives as long as a claim names it', async () => {
     const [named, unnamed] = [await world.lease(50), await world.lease(50)];
     const a = admission(contract, named);
-    await admit(world.ledger.sql, a);
+    await admitOne(world.ledger.sql, a);
     for (const processId of [named, unnamed]) {
       await world.admin`UPDATE holdfast.processes SET fenced_at = now() - interval '2 hours' WHERE process_id = ${processId}`;
     }
@@ -273,7 +272,7 @@ describe('4.4 overdue looks drive the sweep', () => {
     const made = [];
     for (const lookInMs of [-30_000, -20_000, -10_000, 60_000]) {
       const a = admission(contract, processId);
-      await admit(world.ledger.sql, a);
+      await admitOne(world.ledger.sql, a);
       await settleTroubled(world.ledger.sql, settlement(a, { to: 'UNKNOWN', lookInMs }));
       made.push(a.id.call);
     }
@@ -285,7 +284,7 @@ describe('4.4 overdue looks drive the sweep', () => {
   test('a row that somebody is moving is skipped, not waited for', async () => {
     const processId = await world.lease();
     const a = admission(contract, processId);
-    await admit(world.ledger.sql, a);
+    await admitOne(world.ledger.sql, a);
     await settleTroubled(world.ledger.sql, settlement(a, { to: 'UNKNOWN', lookInMs: -60_000 }));
     const moving = world.connection();
     await moving`BEGIN`;

@@ -3,16 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Contract } from '../../../contracts/contract.ts';
 import {
   type Admission,
-  admit,
   type EffectRow,
   fenceLapsed,
   type Resend,
   resend,
-  settleConfirmed,
   settleTroubled,
 } from '../../../db/statements/index.ts';
 import { resendOf, settlement } from './moves.ts';
-import { admission, openWorld, order, type World } from './world.ts';
+import { admission, admitOne, confirmOne, openWorld, order, type World } from './world.ts';
 
 let world: World;
 let contract: Contract;
@@ -32,7 +30,7 @@ async function unknown(change: Partial<Admission> = {}): Promise<EffectRow> {
     inFlightMaxMs: 100,
     ...change,
   });
-  expect(await admit(world.ledger.sql, a)).toBe(true);
+  expect(await admitOne(world.ledger.sql, a)).toBe(true);
   await settleTroubled(world.ledger.sql, settlement(a, { to: 'UNKNOWN' }));
   return world.row(a.id);
 }
@@ -129,8 +127,8 @@ describe('3.6 a re-send is one statement', () => {
 
   test.each(['DISPATCHED', 'CONFIRMED', 'NOT_APPLIED'] as const)('not from %s', async (status) => {
     const a = admission(contract, process, { effectClass: 'IDEMPOTENT', sendByMs: -10_000, inFlightMaxMs: 0 });
-    await admit(world.ledger.sql, a);
-    if (status === 'CONFIRMED') await settleConfirmed(world.ledger.sql, settlement(a));
+    await admitOne(world.ledger.sql, a);
+    if (status === 'CONFIRMED') await confirmOne(world.ledger.sql, settlement(a));
     if (status === 'NOT_APPLIED') {
       await settleTroubled(world.ledger.sql, settlement(a, { to: status, reasonCode: 'refused_by_provider' }));
     }

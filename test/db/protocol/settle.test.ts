@@ -4,19 +4,17 @@ import type { Contract } from '../../../contracts/contract.ts';
 import { constraintOf } from '../../../db/errors.ts';
 import {
   type Admission,
-  admit,
   type EffectRow,
   keepLateFacts,
   markSentLate,
   move,
   recordVerdict,
   resend,
-  settleConfirmed,
   settleTroubled,
 } from '../../../db/statements/index.ts';
 import { EFFECT_STATUSES, type EffectId, type EffectStatus } from '../../../effects/effect.ts';
 import { moveOf, resendOf, settlement } from './moves.ts';
-import { admission, openWorld, order, type World } from './world.ts';
+import { admission, admitOne, confirmOne, openWorld, order, type World } from './world.ts';
 
 let world: World;
 let contract: Contract;
@@ -30,14 +28,14 @@ afterAll(() => world.close());
 
 async function claimed(change: Partial<Admission> = {}): Promise<Admission> {
   const a = admission(contract, process, change);
-  expect(await admit(world.ledger.sql, a)).toBe(true);
+  expect(await admitOne(world.ledger.sql, a)).toBe(true);
   return a;
 }
 
 /** A row of that status, by the moves that lead there. */
 async function rowIn(status: EffectStatus, change: Partial<Admission> = {}): Promise<EffectRow> {
   const a = await claimed({ effectClass: 'IDEMPOTENT', sendByMs: -1_000, inFlightMaxMs: 0, ...change });
-  if (status === 'CONFIRMED') await settleConfirmed(world.ledger.sql, settlement(a));
+  if (status === 'CONFIRMED') await confirmOne(world.ledger.sql, settlement(a));
   else if (status !== 'DISPATCHED') {
     await settleTroubled(world.ledger.sql, settlement(a, { to: status, reasonCode: 'refused_by_provider' }));
   }
@@ -47,7 +45,7 @@ async function rowIn(status: EffectStatus, change: Partial<Admission> = {}): Pro
 describe('7 the holder settles its own claim', () => {
   test('applied: one update by nonce, no event, and the row tells the rest', async () => {
     const a = await claimed();
-    expect(await settleConfirmed(world.ledger.sql, settlement(a, { providerRef: 'o-1' }))).toBe(true);
+    expect(await confirmOne(world.ledger.sql, settlement(a, { providerRef: 'o-1' }))).toBe(true);
     const { status, settledBy, result, providerRef, fence } = await world.row(a.id);
     expect({ status, settledBy, result, providerRef, fence }).toEqual({
       status: 'CONFIRMED',
@@ -61,7 +59,7 @@ describe('7 the holder settles its own claim', () => {
 
   test.each(['CONFIRMED', 'NOT_APPLIED', 'UNKNOWN'] as const)('another nonce settles nothing: %s', async (to) => {
     const a = await claimed();
-    const write = to === 'CONFIRMED' ? settleConfirmed : settleTroubled;
+    const write = to === 'CONFIRMED' ? confirmOne : settleTroubled;
     const foreign = settlement({ ...a, nonce: randomUUID() }, { to, reasonCode: 'not_sent' });
     expect(await write(world.ledger.sql, foreign)).toBe(false);
     expect((await world.row(a.id)).status).toBe('DISPATCHED');
@@ -73,7 +71,7 @@ describe('7 the holder settles its own claim', () => {
     const refused = settlement(a, { to: 'NOT_APPLIED', reasonCode: 'refused_by_provider' });
     expect(await settleTroubled(world.ledger.sql, refused)).toBe(true);
     expect(await settleTroubled(world.ledger.sql, refused)).toBe(false);
-    expect(await settleConfirmed(world.ledger.sql, settlement(a))).toBe(false);
+    expect(await confirmOne(world.ledger.sql, settlement(a))).toBe(false);
     expect((await world.row(a.id)).status).toBe('NOT_APPLIED');
   });
 

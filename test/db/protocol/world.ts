@@ -7,7 +7,16 @@ import { effectiveClass } from '../../../contracts/effective-class.ts';
 import { connect, type Ledger, type LedgerConnection, type LedgerOptions } from '../../../db/connect.ts';
 import { putCredential } from '../../../db/credentials.ts';
 import { publishContract } from '../../../db/registry.ts';
-import { type Admission, type EffectRow, openLease, readEffect } from '../../../db/statements/index.ts';
+import {
+  type Admission,
+  admit,
+  type EffectRow,
+  type HotSql,
+  openLease,
+  readEffect,
+  type Settlement,
+  settleConfirmed,
+} from '../../../db/statements/index.ts';
 import { putTenant } from '../../../db/tenants.ts';
 import type { EffectId } from '../../../effects/effect.ts';
 import { type FreshDatabase, freshDatabase } from '../../support/stack.ts';
@@ -36,6 +45,16 @@ export interface World {
 }
 
 export const TENANT = 'acme';
+
+/** One admission in a statement of its own: true when it has the claim. */
+export async function admitOne(sql: HotSql, a: Admission): Promise<boolean> {
+  return (await admit(sql, [a])).has(a.nonce);
+}
+
+/** One settlement in a statement of its own: true when the row moved. */
+export async function confirmOne(sql: HotSql, s: Settlement): Promise<boolean> {
+  return (await settleConfirmed(sql, [s])).has(s.nonce);
+}
 
 export async function openWorld(): Promise<World> {
   const database = await freshDatabase();

@@ -1,0 +1,32 @@
+import type { Ledger, LedgerSql } from './connect.ts';
+import { isConnectionDoubt, sqlStateOf } from './errors.ts';
+import { Group } from './group.ts';
+import { type Admission, admit } from './statements/admit.ts';
+import { type Settlement, settleConfirmed } from './statements/settle.ts';
+
+/** The two statements of a healthy effect. Those of several effects that meet share a statement and its commit. */
+export interface HotPath {
+  /** Records and claims: true when this very admission did (see `admit`). @throws HoldfastError of `translate` */
+  admit(admission: Admission): Promise<boolean>;
+  /** Settles CONFIRMED: true when the row moved (see `settleConfirmed`). @throws HoldfastError of `translate` */
+  confirm(settlement: Settlement): Promise<boolean>;
+}
+
+export function hotPath(run: Ledger['run'], sql: LedgerSql): HotPath {
+  const admitAll = (all: readonly Admission[]) => run('admit', async () => those(all, await admit(sql, all)));
+  const confirmAll = (all: readonly Settlement[]) =>
+    run('settle', async () => those(all, await settleConfirmed(sql, all)));
+  const admissions = new Group(admitAll, refused);
+  const settlements = new Group(confirmAll, refused);
+  return {
+    admit: async (one) => (one.resources.length === 0 ? admissions.add(one) : (await admitAll([one])).has(one)),
+    confirm: (one) => settlements.add(one),
+  };
+}
+
+function those<T extends { readonly nonce: string }>(all: readonly T[], nonces: ReadonlySet<string>): ReadonlySet<T> {
+  return new Set(all.filter(({ nonce }) => nonces.has(nonce)));
+}
+
+/** The server said no to the statement, and certainly did nothing of it. */
+const refused = (error: unknown): boolean => sqlStateOf(error) !== undefined && !isConnectionDoubt(error);
