@@ -38,7 +38,12 @@ async function start(options?: ProcessOptions) {
   return { process, activities };
 }
 
-const elsewhere = (timeoutMs: number) => ({ use: 'activity', taskQueue: 'queue-shop', timeoutMs, queueWaitMs: 900_000 });
+const elsewhere = (timeoutMs: number) => ({
+  use: 'activity',
+  taskQueue: 'queue-shop',
+  timeoutMs,
+  queueWaitMs: 900_000,
+});
 
 describe('8.1 and 8.2 the local step says who takes the call, and its answer is what history keeps', () => {
   test('a short call with a free slot is taken', async () => {
