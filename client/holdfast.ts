@@ -10,7 +10,7 @@ import { type DecisionAnswer, type DecisionRequest, decide } from '../dispatcher
 import type { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { outcomeOf } from '../dispatcher/outcome.ts';
 import { awaitOutcome } from '../dispatcher/outcome-wait.ts';
-import { hashCall } from '../dispatcher/prepare.ts';
+import { type CallHashes, hashCall } from '../dispatcher/prepare.ts';
 import { DEFAULT_SETTINGS, type DispatcherSettings } from '../dispatcher/settings.ts';
 import { withdrawCall } from '../dispatcher/withdraw.ts';
 import { type Call, type EffectId, effectIdText, type Outcome } from '../effects/effect.ts';
@@ -78,22 +78,24 @@ export class Holdfast {
    */
   async dispatch(request: DispatchRequest): Promise<Outcome> {
     const { lane = 'workflow', waitMs = WAIT_DEFAULT_MS, ...call } = request;
-    const { argsHash } = hashCall(call);
+    const hashes = hashCall(call);
     const until = performance.now() + waitMs;
     const outcome =
-      lane === 'direct' ? await this.#direct(call, argsHash, waitMs) : await this.#byWorkflow(call, argsHash, waitMs);
+      lane === 'direct'
+        ? await this.#direct(call, hashes, waitMs)
+        : await this.#byWorkflow(call, hashes.argsHash, waitMs);
     const leftMs = until - performance.now();
     // Once the wait is over there may be no row yet: then what was heard stands. A timer may fire a millisecond early.
     if (outcome.status !== 'UNKNOWN' || leftMs <= 1) return outcome;
     return this.outcome(call, leftMs);
   }
 
-  async #direct(call: Call, argsHash: Buffer, waitMs: number): Promise<Outcome> {
+  async #direct(call: Call, hashes: CallHashes, waitMs: number): Promise<Outcome> {
     const { dispatcher } = this.#options;
     if (dispatcher === undefined) {
       throw new HoldfastError('bad_input', 'the direct lane needs a dispatcher in this process', { place: '/lane' });
     }
-    return within(waitMs, dispatcher.dispatch(call), () => this.#notYet(call, argsHash));
+    return within(waitMs, dispatcher.dispatch(call, hashes), () => this.#notYet(call, hashes.argsHash));
   }
 
   async #byWorkflow(call: Call, argsHash: Buffer, waitMs: number): Promise<Outcome> {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { HoldfastError } from '../effects/errors.ts';
 import { canonicalJson } from './canonical-json.ts';
 import type { Digest, JsonValue } from './contract.ts';
@@ -8,12 +8,12 @@ const SYNTAX = /^sha256\/v1:[0-9a-f]{64}$/;
 
 /** Lower-case hex SHA-256 of a text's UTF-8 bytes. */
 export function sha256Hex(text: string): string {
-  return createHash('sha256').update(text, 'utf8').digest('hex');
+  return hash('sha256', text, 'hex');
 }
 
 /** The 32 bytes of the SHA-256 of a text's UTF-8 bytes. */
 export function sha256Bytes(text: string): Buffer {
-  return createHash('sha256').update(text, 'utf8').digest();
+  return hash('sha256', text, 'buffer');
 }
 
 /** `sha256/v1:<hex>` over the canonical JSON of `value`. @throws HoldfastError `bad_input` where {@link canonicalJson} does. */

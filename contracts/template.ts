@@ -40,6 +40,19 @@ const TOKEN = /\{\{|\}\}|\{([^{}]*)\}|[{}]/g;
  * @throws HoldfastError `bad_contract` for an unknown placeholder or a brace that is neither.
  */
 export function parseTemplate(template: string): readonly Part[] {
+  const known = parsed.get(template);
+  if (known !== undefined) return known;
+  const parts = partsOf(template);
+  if (parsed.size >= PARSED_MAX) parsed.clear();
+  parsed.set(template, parts);
+  return parts;
+}
+
+/** Contracts are few and their templates are filled for each call. */
+const parsed = new Map<string, readonly Part[]>();
+const PARSED_MAX = 5_000;
+
+function partsOf(template: string): readonly Part[] {
   const parts: Part[] = [];
   let literal = '';
   let end = 0;

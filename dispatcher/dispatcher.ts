@@ -78,9 +78,10 @@ export class Dispatcher {
    * call id. Resolves with the outcome; an UNKNOWN outcome has its reconciliation started.
    * Throws HoldfastError for a malformed call, `call_id_reused`, `busy`, or a part that is away: nothing
    * was sent then, or the row knows it, and the same call id is safe to repeat.
+   *
+   * @param hashes - of this very call, where the caller has them already
    */
-  async dispatch(call: Call): Promise<Outcome> {
-    const hashes = hashCall(call);
+  async dispatch(call: Call, hashes: CallHashes = hashCall(call)): Promise<Outcome> {
     const key = effectIdText(call);
     const known = this.#flights.get(key);
     if (known !== undefined) {

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { canonicalJson } from '../contracts/canonical-json.ts';
 import type { Execution } from '../contracts/contract.ts';
+import { sha256Bytes } from '../contracts/digest.ts';
 import type { EffectId, EffectKey } from './effect.ts';
 import { HoldfastError } from './errors.ts';
 
@@ -21,9 +21,7 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
  * @throws HoldfastError `bad_contract` for a length outside 1 to the alphabet's limit.
  */
 export function effectKey(deploymentId: string, id: EffectId, format: Execution['key']): EffectKey {
-  const hash = createHash('sha256')
-    .update(canonicalJson([deploymentId, id.tenant, id.run, id.call]), 'utf8')
-    .digest();
+  const hash = sha256Bytes(canonicalJson([deploymentId, id.tenant, id.run, id.call]));
   return written(hash, format) as EffectKey;
 }
 

@@ -192,7 +192,7 @@ function attemptOnce(
   request.on('close', () => {
     clearTimeout(timer);
     order.signal?.removeEventListener('abort', aborted);
-    fail(new Error('the connection was closed before an answer'));
+    if (!settled) fail(new Error('the connection was closed before an answer'));
   });
   request.on('response', (response) => {
     // An answer may come before the last byte of the request was flushed.
@@ -224,12 +224,17 @@ function open(origin: Origin, order: Order): ClientRequest {
 function dropStale(agent: HttpAgent, idleMaxMs: number): void {
   for (const sockets of Object.values(agent.freeSockets)) {
     if (sockets === undefined) continue;
+    // Parked one behind the other and taken from the end: when the last one is young enough, it is the one to be taken.
+    const last = sockets.at(-1);
+    if (last === undefined || !isOld(last, idleMaxMs)) continue;
     // destroy() takes a socket out of this very list, so walk over a copy.
-    for (const socket of [...sockets]) {
-      const since = idleSince.get(socket);
-      if (since === undefined || elapsedMs(since) > idleMaxMs) socket.destroy();
-    }
+    for (const socket of [...sockets]) if (isOld(socket, idleMaxMs)) socket.destroy();
   }
+}
+
+function isOld(socket: Duplex, idleMaxMs: number): boolean {
+  const since = idleSince.get(socket);
+  return since === undefined || elapsedMs(since) > idleMaxMs;
 }
 
 /** Causes that a second try may not meet again; everything else (a bad certificate, say) is told at once. */
