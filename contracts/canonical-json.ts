@@ -14,7 +14,18 @@ export const JSON_DEPTH_MAX = 64;
  * symbol keys, cycles and nesting deeper than {@link JSON_DEPTH_MAX}.
  */
 export function canonicalJson(value: JsonValue): string {
-  return write(value, []);
+  try {
+    return write(value, 0);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const place = pointerOf(error.path);
+    throw new HoldfastError('bad_input', `${place === '' ? 'the value' : place}: ${error.message}`, { place });
+  }
+}
+
+/** Why a value has no canonical text. Its place is put together on the way out, so that a good value pays nothing for it. */
+class Refusal extends Error {
+  readonly path: (string | number)[] = [];
 }
 
 /** Equal as JSON: same canonical text. Never throws; values that have no canonical text equal nothing. */
@@ -28,59 +39,61 @@ export function sameJson(a: JsonValue, b: JsonValue): boolean {
   }
 }
 
-type Path = (string | number)[];
-
-function write(value: unknown, path: Path): string {
+function write(value: unknown, depth: number): string {
   switch (typeof value) {
     case 'string':
-      return text(value, path);
+      return text(value);
     case 'number':
-      if (!Number.isFinite(value)) throw refuse(path, `${value} is not a JSON number`);
+      if (!Number.isFinite(value)) throw new Refusal(`${value} is not a JSON number`);
       return String(value === 0 ? 0 : value);
     case 'boolean':
       return value ? 'true' : 'false';
     case 'object':
       if (value === null) return 'null';
-      if (path.length >= JSON_DEPTH_MAX) throw refuse(path, `nested deeper than ${JSON_DEPTH_MAX}`);
-      return Array.isArray(value) ? array(value, path) : object(value, path);
+      if (depth >= JSON_DEPTH_MAX) throw new Refusal(`nested deeper than ${JSON_DEPTH_MAX}`);
+      return Array.isArray(value) ? array(value, depth + 1) : object(value, depth + 1);
     default:
-      throw refuse(path, `a value of type ${typeof value} is not JSON`);
+      throw new Refusal(`a value of type ${typeof value} is not JSON`);
   }
 }
 
-function text(value: string, path: Path): string {
+/** ASCII that needs no escape: most keys and many values. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+
+function text(value: string): string {
+  if (PLAIN.test(value)) return `"${value}"`;
   // JSON.stringify writes a lone surrogate as an escape, so two sides could digest different bytes.
-  if (!value.isWellFormed()) throw refuse(path, 'a text with a lone surrogate has no UTF-8 form');
+  if (!value.isWellFormed()) throw new Refusal('a text with a lone surrogate has no UTF-8 form');
   return JSON.stringify(value);
 }
 
-function array(value: readonly unknown[], path: Path): string {
-  const parts: string[] = [];
+function array(value: readonly unknown[], depth: number): string {
+  let out = '[';
   for (let index = 0; index < value.length; index += 1) {
-    path.push(index);
-    parts.push(write(value[index], path));
-    path.pop();
+    if (index > 0) out += ',';
+    out += member(value[index], index, depth);
   }
-  return `[${parts.join(',')}]`;
+  return `${out}]`;
 }
 
-function object(value: object, path: Path): string {
+function object(value: object, depth: number): string {
   const prototype = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null) throw refuse(path, 'not a plain object');
-  if (Object.getOwnPropertySymbols(value).length > 0) throw refuse(path, 'an object with symbol keys is not JSON');
+  if (prototype !== Object.prototype && prototype !== null) throw new Refusal('not a plain object');
+  if (Object.getOwnPropertySymbols(value).length > 0) throw new Refusal('an object with symbol keys is not JSON');
+  let out = '{';
   // The default sort compares UTF-16 code units, which is what RFC 8785 section 3.2.3 asks for.
-  const parts = Object.keys(value)
-    .sort()
-    .map((key) => {
-      path.push(key);
-      const member = `${text(key, path)}:${write((value as Record<string, unknown>)[key], path)}`;
-      path.pop();
-      return member;
-    });
-  return `{${parts.join(',')}}`;
+  for (const key of Object.keys(value).sort()) {
+    if (out !== '{') out += ',';
+    out += `${member(key, key, depth)}:${member((value as Record<string, unknown>)[key], key, depth)}`;
+  }
+  return `${out}}`;
 }
 
-function refuse(path: Path, why: string): HoldfastError {
-  const place = pointerOf(path);
-  return new HoldfastError('bad_input', `${place === '' ? 'the value' : place}: ${why}`, { place });
+function member(value: unknown, segment: string | number, depth: number): string {
+  try {
+    return write(value, depth);
+  } catch (error) {
+    if (error instanceof Refusal) error.path.unshift(segment);
+    throw error;
+  }
 }
