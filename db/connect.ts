@@ -113,7 +113,27 @@ export function connect(url: string, options: LedgerOptions = {}): Ledger {
 function withoutTransactions(sql: LedgerSql): LedgerSql {
   const refuse = () =>
     Promise.reject(new HoldfastError('internal', 'no transactions on the hot client; use ledger.db.transaction'));
-  return Object.assign(sql, { begin: refuse });
+  return watched(Object.assign(sql, { begin: refuse }));
+}
+
+/**
+ * The query made last. Statements are async functions, whose promise hides the query that postgres.js queues: what has
+ * become of it is asked of the query itself.
+ */
+let made: unknown;
+
+function watched(sql: LedgerSql): LedgerSql {
+  const noting =
+    <Args extends unknown[], Query>(make: (...args: Args) => Query) =>
+    (...args: Args): Query => {
+      const query = make(...args);
+      made = query;
+      return query;
+    };
+  return new Proxy(sql, {
+    apply: (make, self, args) => noting((...given: unknown[]) => Reflect.apply(make, self, given))(...args),
+    get: (client, name, self) => (name === 'unsafe' ? noting(client.unsafe) : Reflect.get(client, name, self)),
+  });
 }
 
 interface RunContext {
@@ -125,9 +145,12 @@ interface RunContext {
 
 async function runStatement<T>(context: RunContext, statement: () => PromiseLike<T>, again = true): Promise<T> {
   const { what, address, waitMs, sockets } = context;
-  const query = statement();
+  made = undefined;
+  const answer = statement();
+  // Up to its first wait a statement runs at once: what it made by then is the query that waits its turn.
+  const query = made ?? answer;
   try {
-    return await withDeadline(query, waitMs, what);
+    return await withDeadline(answer, waitMs, what);
   } catch (error) {
     const unsent = isUnsent(query);
     // postgres.js keeps a FATAL of a connection's former life and gives it to the first statement of the next

@@ -5,6 +5,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { connect, type Ledger, type LedgerOptions } from '../../../db/connect.ts';
 import { isConnectionDoubt, sqlStateOf } from '../../../db/errors.ts';
 import { tenants } from '../../../db/schema.ts';
+import { readPayload, storePayload } from '../../../db/statements/index.ts';
+import { putTenant } from '../../../db/tenants.ts';
 import { FOREVER } from '../../../db/types.ts';
 import { HoldfastError } from '../../../effects/errors.ts';
 import { type FreshDatabase, freshDatabase } from '../../support/stack.ts';
@@ -157,6 +159,25 @@ describe('a statement that gets no answer', () => {
     await before;
     const rows = await ledger.run('look', () => ledger.sql`SELECT FROM holdfast.tenants WHERE tenant = 'queued'`);
     expect(rows.length).toBe(0);
+  });
+
+  test('is never sent any more when its deadline passes in the queue, also as a function of db/statements', async () => {
+    const ledger = open({ connectionsMax: 1 });
+    await putTenant(owner, { tenant: 'queue' });
+    const hash = Buffer.alloc(32, 7);
+    const before = ledger.run('first', () => ledger.sql`SELECT pg_sleep(0.5)`);
+    const queued = () => ledger.run('queued', () => storePayload(ledger.sql, 'queue', hash, '{}'), 50);
+    expect(await failure(queued)).toEqual({ code: 'ledger_unreachable', doubt: false });
+    await before;
+    expect(await ledger.run('look', () => readPayload(ledger.sql, 'queue', hash))).toBeUndefined();
+  });
+
+  test('killed with its backend leaves nothing to the next function of db/statements on that connection', async () => {
+    const ledger = open({ connectionsMax: 1 });
+    const failed = failure(() => ledger.run('killed', () => ledger.sql`SELECT pg_sleep(30), 'kill this'`));
+    await kill(await backendOf('kill this'));
+    expect(await failed).toEqual({ code: 'ledger_unreachable', doubt: true });
+    expect(await ledger.run('next', () => readPayload(ledger.sql, 'queue', Buffer.alloc(32)))).toBeUndefined();
   });
 
   test('lets none of those that came after it hang, when a pool of connections is killed (case 15)', async () => {
