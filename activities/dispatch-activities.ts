@@ -1,9 +1,8 @@
 import { heartbeat } from '@temporalio/activity';
-import type { JsonObject } from '../contracts/contract.ts';
 import { loadCall, storeArguments } from '../dispatcher/call-input.ts';
 import type { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { awaitOutcome } from '../dispatcher/outcome-wait.ts';
-import { hashCall } from '../dispatcher/prepare.ts';
+import { type CallHashes, hashCall } from '../dispatcher/prepare.ts';
 import { withdrawCall } from '../dispatcher/withdraw.ts';
 import type { Call } from '../effects/effect.ts';
 import { asFailure } from './failure.ts';
@@ -26,13 +25,13 @@ export function createDispatchActivities(options: DispatchActivityOptions): Disp
     dispatchLocal: ({ call: input, waitMs }) =>
       asFailure(async () => {
         const call = await loadCall(dispatcher.deps, input);
-        const argsHash = hashCall(call).argsHash.toString('hex');
+        const hashes = hashCall(call);
         const elsewhere = await whoElse(dispatcher, call, providerQueue, localTimeoutMaxMs);
-        if (elsewhere !== undefined) return withReference(dispatcher, call, elsewhere);
-        const outcome = await within(waitMs, dispatcher.dispatch(call));
-        if (outcome !== undefined) return { use: 'outcome', outcome, argsHash };
+        if (elsewhere !== undefined) return withReference(dispatcher, call, hashes, elsewhere);
+        const outcome = await within(waitMs, dispatcher.dispatch(call, hashes));
+        if (outcome !== undefined) return { use: 'outcome', outcome, argsHash: hashes.argsHash.toString('hex') };
         // Somebody else's flight takes longer than a workflow task may: wait for it in an activity.
-        return withReference(dispatcher, call, {
+        return withReference(dispatcher, call, hashes, {
           taskQueue: await queueOf(dispatcher, call, providerQueue),
           timeoutMs: localTimeoutMaxMs,
         });
@@ -42,8 +41,9 @@ export function createDispatchActivities(options: DispatchActivityOptions): Disp
       asFailure(() =>
         beating(async () => {
           const call = await loadCall(dispatcher.deps, input);
-          const outcome = await dispatcher.dispatch(call);
-          return { outcome, argsHash: hashCall(call).argsHash.toString('hex') };
+          const hashes = hashCall(call);
+          const outcome = await dispatcher.dispatch(call, hashes);
+          return { outcome, argsHash: hashes.argsHash.toString('hex') };
         }),
       ),
 
@@ -94,8 +94,13 @@ async function queueOf(
 }
 
 /** Large arguments are stored first and travel by reference (PROTOCOL 8.3). */
-async function withReference(dispatcher: Dispatcher, call: Call, elsewhere: Elsewhere): Promise<LocalStep> {
-  const argsRef = await storeArguments(dispatcher.deps, call.tenant, call.args as JsonObject);
+async function withReference(
+  dispatcher: Dispatcher,
+  call: Call,
+  hashes: CallHashes,
+  elsewhere: Elsewhere,
+): Promise<LocalStep> {
+  const argsRef = await storeArguments(dispatcher.deps, call, hashes);
   const { queueWaitMs } = dispatcher.deps.settings;
   return { use: 'activity', ...elsewhere, queueWaitMs, ...(argsRef === undefined ? {} : { argsRef }) };
 }

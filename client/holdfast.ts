@@ -11,6 +11,7 @@ import type { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { outcomeOf } from '../dispatcher/outcome.ts';
 import { awaitOutcome } from '../dispatcher/outcome-wait.ts';
 import { type CallHashes, hashCall } from '../dispatcher/prepare.ts';
+import { callIdReused, isSameCall, namedBy } from '../dispatcher/same-call.ts';
 import { DEFAULT_SETTINGS, type DispatcherSettings } from '../dispatcher/settings.ts';
 import { withdrawCall } from '../dispatcher/withdraw.ts';
 import { type Call, type EffectId, effectIdText, type Outcome } from '../effects/effect.ts';
@@ -80,10 +81,8 @@ export class Holdfast {
     const { lane = 'workflow', waitMs = WAIT_DEFAULT_MS, ...call } = request;
     const hashes = hashCall(call);
     const until = performance.now() + waitMs;
-    const outcome =
-      lane === 'direct'
-        ? await this.#direct(call, hashes, waitMs)
-        : await this.#byWorkflow(call, hashes.argsHash, waitMs);
+    const way = lane === 'direct' ? this.#direct : this.#byWorkflow;
+    const outcome = await way.call(this, call, hashes, waitMs);
     const leftMs = until - performance.now();
     // Once the wait is over there may be no row yet: then what was heard stands. A timer may fire a millisecond early.
     if (outcome.status !== 'UNKNOWN' || leftMs <= 1) return outcome;
@@ -98,14 +97,17 @@ export class Holdfast {
     return within(waitMs, dispatcher.dispatch(call, hashes), () => this.#notYet(call, hashes.argsHash));
   }
 
-  async #byWorkflow(call: Call, argsHash: Buffer, waitMs: number): Promise<Outcome> {
+  async #byWorkflow(call: Call, hashes: CallHashes, waitMs: number): Promise<Outcome> {
     const client = this.#temporal();
     const until = performance.now() + waitMs;
-    const argsRef = await storeArguments(
-      { ledger: this.#options.ledger, codec: this.#codec, settings: this.#settings },
-      call.tenant,
-      call.args,
-    );
+    const { argsHash } = hashes;
+    const deps = {
+      ledger: this.#options.ledger,
+      registry: this.#registry,
+      codec: this.#codec,
+      settings: this.#settings,
+    };
+    const argsRef = await storeArguments(deps, call, hashes);
     const { args: _args, ...rest } = call;
     const input = argsRef === undefined ? call : { ...rest, argsRef };
     try {
@@ -155,7 +157,7 @@ export class Holdfast {
       const row = await this.#row(call).catch(() => undefined);
       const outcome = row === undefined ? undefined : outcomeOf(row, this.#codec);
       if (row !== undefined && outcome !== undefined && outcome.status !== 'UNKNOWN') {
-        if (!sameCall(row, call, argsHash)) throw callIdReused(call);
+        if (!isSameCall(namedBy(call, argsHash), row)) throw callIdReused(call);
         return { outcome, argsHash: argsHash.toString('hex') };
       }
     }
@@ -164,7 +166,7 @@ export class Holdfast {
   /** The wait is over and the call goes on: tell what the ledger knows. */
   async #notYet(call: Call, argsHash: Buffer): Promise<Outcome> {
     const row = await this.#row(call);
-    if (row !== undefined && !sameCall(row, call, argsHash)) throw callIdReused(call);
+    if (row !== undefined && !isSameCall(namedBy(call, argsHash), row)) throw callIdReused(call);
     if (row !== undefined) return this.outcome(call, 0);
     return {
       status: 'UNKNOWN',
@@ -172,7 +174,7 @@ export class Holdfast {
       tool: call.tool,
       version: call.version,
       effectClass: null,
-      message: `accepted, but not recorded yet; repeat with the same call id to hear its outcome, effect id ${effectIdText(call)}`,
+      message: `under way, but not recorded yet; repeat with the same call id to hear its outcome, effect id ${effectIdText(call)}`,
       attention: null,
       nextLookAt: null,
     };
@@ -293,15 +295,4 @@ async function within<T, L>(ms: number, work: Promise<T>, late: () => L | Promis
     clearTimeout(timer);
     work.catch(() => undefined);
   }
-}
-
-function sameCall(row: EffectRow, call: Call, argsHash: Buffer): boolean {
-  return row.tool === call.tool && row.version === call.version && row.argsHash.equals(argsHash);
-}
-
-function callIdReused(call: Call): HoldfastError {
-  return new HoldfastError(
-    'call_id_reused',
-    `${effectIdText(call)} already names a call with another contract or other arguments`,
-  );
 }

@@ -1,22 +1,33 @@
-import { canonicalJson } from '../contracts/canonical-json.ts';
 import type { JsonObject } from '../contracts/contract.ts';
-import { sha256Bytes } from '../contracts/digest.ts';
-import { readPayload, storePayload } from '../db/statements/index.ts';
+import { readEffect, readPayload, storePayload } from '../db/statements/index.ts';
 import type { Call } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import type { DispatcherDeps } from './deps.ts';
+import { type CallHashes, tooLarge } from './prepare.ts';
 
 type Stored = Omit<Call, 'args'> & { readonly args?: JsonObject; readonly argsRef?: string };
 type PayloadDeps = Pick<DispatcherDeps, 'ledger' | 'codec' | 'settings'>;
 
-/** Stores arguments above the inline limit; gives the hex of their hash, or `undefined` when they may travel as they are. */
-export async function storeArguments(deps: PayloadDeps, tenant: string, args: JsonObject): Promise<string | undefined> {
-  const text = canonicalJson(args);
-  if (Buffer.byteLength(text) <= deps.settings.inlineBytesMax) return undefined;
-  const hash = sha256Bytes(text);
-  const body = deps.codec.encode(text, { tenant });
-  await deps.ledger.run('store payload', () => storePayload(deps.ledger.sql, tenant, hash, body));
-  return hash.toString('hex');
+/**
+ * Stores arguments above the inline limit; gives the hex of their hash, or `undefined` when they may travel as they are.
+ * Throws `payload_too_large` for those that the tenant may not send, unless they are those of a call with a row: that decides.
+ */
+export async function storeArguments(
+  deps: PayloadDeps & Pick<DispatcherDeps, 'registry'>,
+  call: Pick<Call, 'tenant' | 'run' | 'call'>,
+  { argsText, argsHash }: CallHashes,
+): Promise<string | undefined> {
+  const { ledger, codec, settings } = deps;
+  const bytes = Buffer.byteLength(argsText);
+  if (bytes <= settings.inlineBytesMax) return undefined;
+  const limit = await deps.registry.payloadBytesMax(call.tenant);
+  if (limit !== undefined && bytes > limit) {
+    const row = await ledger.run('read', () => readEffect(ledger.sql, call));
+    if (row === undefined) throw tooLarge(bytes, limit);
+  }
+  const body = codec.encode(argsText, { tenant: call.tenant });
+  await ledger.run('store payload', () => storePayload(ledger.sql, call.tenant, argsHash, body));
+  return argsHash.toString('hex');
 }
 
 /** The call with its arguments, wherever they are. Throws `contract_parked` when they have expired. */

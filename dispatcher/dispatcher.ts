@@ -1,38 +1,29 @@
 import { randomUUID } from 'node:crypto';
-import type { Digest } from '../contracts/contract.ts';
-import { digestBytes } from '../contracts/digest.ts';
-import { effectiveClass } from '../contracts/effective-class.ts';
-import { STATEMENT_TIMEOUT_MS } from '../db/connect.ts';
-import { appendEvent, type EffectRow, readEffect, recordRefusal, type Settlement } from '../db/statements/index.ts';
+import { appendEvent, type EffectRow, readEffect, type Settlement } from '../db/statements/index.ts';
 import { type Call, type EffectId, effectIdText, type Outcome } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
+import { withdrawAbandoned } from './abandoned.ts';
 import { Bulkhead } from './bulkhead.ts';
 import { admissionOf, ClaimInDoubt, claim, openTwin, whyNotClaimed } from './claim.ts';
 import { monotonicMs, sleep, wallMs } from './clock.ts';
 import { debugPoint } from './debug-point.ts';
 import type { DispatcherDeps } from './deps.ts';
+import { followRow } from './follow.ts';
 import { FleetLease } from './lease.ts';
 import { stateBefore } from './look.ts';
 import { outcomeOf } from './outcome.ts';
 import { type CallHashes, hashCall, type Prepared, type Problem, prepare } from './prepare.ts';
+import { driftOf, recordRefused } from './refuse.ts';
+import { callIdReused, isSameCall, type Named, namedBy } from './same-call.ts';
 import { type HeldClaim, sendClaimed } from './send.ts';
 import { writeSettlement } from './settle.ts';
 
 /** Tries for an admission whose refusal nobody can explain (a twin settled meanwhile, a rotation under way). */
 const ADMISSION_TRIES = 3;
-const FOLLOW_MIN_MS = 20;
-const FOLLOW_MAX_MS = 250;
 
 interface Flight {
-  readonly hashes: CallHashes;
-  readonly call: Pick<Call, 'tool' | 'version' | 'digest'>;
+  readonly named: Named;
   readonly outcome: Promise<Outcome>;
-}
-
-/** A claim whose holder could not learn whether it was recorded: to be withdrawn when the ledger answers. */
-interface Abandoned {
-  readonly settlement: Settlement;
-  readonly untilMs: number;
 }
 
 /**
@@ -46,7 +37,6 @@ export class Dispatcher {
   readonly #flights = new Map<string, Flight>();
   /** Claims held right now, by nonce: what shutdown has to settle. */
   readonly #held = new Map<string, HeldClaim>();
-  readonly #abandoned = new Map<string, Abandoned>();
   #keptAnswers = 0;
   #keptBytes = 0;
   #closing = false;
@@ -83,14 +73,15 @@ export class Dispatcher {
    */
   async dispatch(call: Call, hashes: CallHashes = hashCall(call)): Promise<Outcome> {
     const key = effectIdText(call);
+    const named = namedBy(call, hashes.argsHash);
     const known = this.#flights.get(key);
     if (known !== undefined) {
       // The flight stands for the row it is about to make, and decides like it (PROTOCOL 2.1).
-      if (!sameCall(call, hashes, known.call, known.hashes)) throw callIdReused(call);
+      if (!isSameCall(named, known.named)) throw callIdReused(call);
       return known.outcome;
     }
     const outcome = this.#fly(call, hashes).finally(() => this.#flights.delete(key));
-    this.#flights.set(key, { hashes, call, outcome });
+    this.#flights.set(key, { named, outcome });
     return outcome;
   }
 
@@ -196,7 +187,7 @@ export class Dispatcher {
       result = await claim(this.deps, admission, claimIssuedMs + admission.sendByMs);
     } catch (error) {
       // The claim may yet be in the ledger: it must not stay there as if somebody held it.
-      if (error instanceof ClaimInDoubt) this.#abandon(held);
+      if (error instanceof ClaimInDoubt) void withdrawAbandoned(this.deps, held, this.#isClosing);
       throw error;
     }
     switch (result.kind) {
@@ -230,7 +221,7 @@ export class Dispatcher {
       this.deps.registry.forgetPolicy();
       return 'again';
     }
-    return this.#refuse(p.call, p, { recorded: true, error: why, contract: p.contract });
+    return this.#refuse(p.call, p, { recorded: true, error: why, contract: p.contract }, true);
   }
 
   /** Sends a held claim, writes the answer, and says the outcome. Shared with the re-send of a reconciliation. */
@@ -267,10 +258,10 @@ export class Dispatcher {
     }
   }
 
-  async #settledByOthers(row: EffectRow, held: HeldClaim): Promise<Outcome> {
+  #settledByOthers(row: EffectRow, held: HeldClaim): Promise<Outcome> {
+    // A row of this very effect, so what it names is what was held.
     if (row.status === 'UNKNOWN') this.#unresolved(held);
-    const outcome = outcomeOf(row, this.deps.codec);
-    return outcome ?? this.#followOpen(row);
+    return followRow(this.deps, row, this.#isClosing);
   }
 
   #outcomeOf(held: HeldClaim, s: Settlement): Outcome {
@@ -294,28 +285,10 @@ export class Dispatcher {
   }
 
   /** An existing row decides before the refusal does (PROTOCOL 2.1); a refusal that may change becomes a row (2.4). */
-  async #refuse(call: Call, hashes: CallHashes, problem: Problem): Promise<Outcome> {
+  async #refuse(call: Call, hashes: CallHashes, problem: Problem, asked = false): Promise<Outcome> {
     const row = await this.#read(call);
     if (row !== undefined) return this.#follow(row, call, hashes);
-    const { error, contract } = problem;
-    if (!problem.recorded) throw error;
-    this.deps.events.refused?.(call.tool, error.code);
-    const digest = contract?.digest ?? (call.digest as Digest | undefined);
-    await this.deps.ledger.run('record refusal', () =>
-      recordRefusal(this.deps.ledger.sql, {
-        id: call,
-        tool: call.tool,
-        version: call.version,
-        contractDigest: digest === undefined ? Buffer.alloc(0) : digestBytes(digest),
-        effectClass: contract === null ? null : effectiveClass(contract),
-        provider: contract?.execution.provider ?? null,
-        argsHash: hashes.argsHash,
-        code: error.code,
-        message: error.message,
-        by: 'admission',
-        actor: this.lease.processId,
-      }),
-    );
+    await recordRefused(this.deps, this.lease.processId, call, hashes.argsHash, problem, asked);
     const decided = await this.#read(call);
     if (decided === undefined) throw new HoldfastError('internal', 'a recorded refusal has no row');
     return this.#follow(decided, call, hashes);
@@ -329,28 +302,8 @@ export class Dispatcher {
 
   /** Continues from what an existing row says. */
   async #follow(row: EffectRow, call: Call, hashes: CallHashes): Promise<Outcome> {
-    if (!sameAsRow(call, hashes, row)) throw callIdReused(call);
-    if (row.status === 'DISPATCHED') return this.#followOpen(row);
-    if (row.status === 'UNKNOWN') this.#unresolvedRow(row);
-    const outcome = outcomeOf(row, this.deps.codec);
-    if (outcome === undefined) throw new HoldfastError('internal', `status ${row.status} has no outcome`);
-    return outcome;
-  }
-
-  /** In flight elsewhere: wait for its holder's answer until the claim's deadline (PROTOCOL 3.4). */
-  async #followOpen(first: EffectRow): Promise<Outcome> {
-    let row = first;
-    for (let waitMs = FOLLOW_MIN_MS; ; waitMs = Math.min(2 * waitMs, FOLLOW_MAX_MS)) {
-      const outcome = outcomeOf(row, this.deps.codec);
-      if (outcome !== undefined) {
-        if (row.status === 'UNKNOWN') this.#unresolvedRow(row);
-        return outcome;
-      }
-      if (this.#closing) throw new HoldfastError('busy', 'this process is shutting down');
-      // Past the deadline, or with a lapsed lease, the fencer or the sweep moves it to UNKNOWN.
-      await sleep(waitMs);
-      row = (await this.#read(row.id)) ?? row;
-    }
+    if (!isSameCall(namedBy(call, hashes.argsHash), row)) throw callIdReused(call);
+    return followRow(this.deps, row, this.#isClosing);
   }
 
   async #noteOverride(p: Prepared, id: EffectId): Promise<void> {
@@ -377,92 +330,9 @@ export class Dispatcher {
     });
   }
 
-  #unresolvedRow(row: EffectRow): void {
-    this.deps.events.unresolved({
-      id: row.id,
-      tool: row.tool,
-      version: row.version,
-      effectClass: row.effectClass ?? 'UNKNOWN',
-    });
-  }
-
-  /** Withdraws a claim in doubt as soon as the ledger answers (PROTOCOL 3.3): provably nothing was sent. */
-  #abandon(held: HeldClaim): void {
-    // Past two statement limits the insert can no longer commit, so "no row" is final.
-    const untilMs = monotonicMs() + 3 * STATEMENT_TIMEOUT_MS;
-    const settlement: Settlement = {
-      id: held.id,
-      nonce: held.nonce,
-      to: 'NOT_APPLIED',
-      result: null,
-      resultInfo: null,
-      providerRef: null,
-      reasonCode: 'withdrawn',
-      reason: 'the ledger did not answer in time; nothing was sent',
-      attention: null,
-      sentLate: false,
-      lookInMs: 0,
-      actor: this.lease.processId,
-    };
-    this.#abandoned.set(held.nonce, { settlement, untilMs });
-    void this.#withdraw(held.nonce);
-  }
-
-  async #withdraw(nonce: string): Promise<void> {
-    for (let seen = false; !seen && !this.#closing; ) {
-      const abandoned = this.#abandoned.get(nonce);
-      if (abandoned === undefined) return;
-      await writeSettlement(this.deps, abandoned.settlement).catch(() => undefined);
-      const row = await this.#read(abandoned.settlement.id).catch(() => undefined);
-      seen = row !== undefined || monotonicMs() > abandoned.untilMs;
-      if (!seen) await sleep(500);
-    }
-    this.#abandoned.delete(nonce);
-  }
+  readonly #isClosing = (): boolean => this.#closing;
 
   #read(id: EffectId): Promise<EffectRow | undefined> {
     return this.deps.ledger.run('read', () => readEffect(this.deps.ledger.sql, id));
   }
-}
-
-function driftOf(p: Prepared, live: Awaited<ReturnType<Prepared['provider']['verify']>>): HoldfastError | undefined {
-  const tool = `${p.contract.tool}@${p.contract.version}`;
-  switch (live.kind) {
-    case 'same':
-    case 'not_checked':
-      return undefined;
-    case 'drifted':
-    case 'gone':
-      return new HoldfastError('tool_schema_drift', `${tool}: the live tool is not the pinned one: ${live.why}`);
-    case 'unreachable':
-      return new HoldfastError('live_definition_unverified', `${tool}: ${live.why}`);
-  }
-}
-
-function sameCall(call: Call, hashes: CallHashes, other: Flight['call'], otherHashes: CallHashes): boolean {
-  return (
-    call.tool === other.tool &&
-    call.version === other.version &&
-    (call.digest === undefined || other.digest === undefined || call.digest === other.digest) &&
-    hashes.argsHash.equals(otherHashes.argsHash)
-  );
-}
-
-function sameAsRow(call: Call, hashes: CallHashes, row: EffectRow): boolean {
-  return (
-    call.tool === row.tool &&
-    call.version === row.version &&
-    hashes.argsHash.equals(row.argsHash) &&
-    (call.digest === undefined || digestBytes(call.digest as Digest).equals(row.contractDigest))
-  );
-}
-
-function callIdReused(call: Call): HoldfastError {
-  return new HoldfastError(
-    'call_id_reused',
-    `${effectIdText(call)} already names a call with another contract or other arguments`,
-    {
-      place: '/call',
-    },
-  );
 }

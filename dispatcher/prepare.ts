@@ -115,13 +115,7 @@ export async function prepare(deps: DispatcherDeps, call: Call, hashes: CallHash
     return await prepareFor(deps, call, hashes, contract);
   } catch (error) {
     if (!isHoldfastError(error)) throw error;
-    const recorded = !UNRECORDED.has(error.code);
-    const harmless = contract?.execution.effect === 'PURE';
-    if (recorded && !harmless && (await deps.registry.recovery()) !== undefined) {
-      // The row would say "not sent", and of a call that was forgotten nobody knows that (2.7).
-      return { recorded: false, error: mayBeForgotten(call, error.message), contract };
-    }
-    return { recorded, error, contract };
+    return { recorded: !UNRECORDED.has(error.code), error, contract };
   }
 }
 
@@ -138,11 +132,7 @@ async function prepareFor(deps: DispatcherDeps, call: Call, hashes: CallHashes, 
   if (limit === undefined)
     throw new HoldfastError('tenant_unknown', `there is no tenant ${call.tenant}`, { place: '/tenant' });
   const bytes = Buffer.byteLength(hashes.argsText);
-  if (bytes > limit) {
-    throw new HoldfastError('payload_too_large', `the arguments have ${bytes} bytes, the tenant may send ${limit}`, {
-      place: '/args',
-    });
-  }
+  if (bytes > limit) throw tooLarge(bytes, limit);
   checkArguments(contract, call.args);
   const { execution } = contract;
   const provider = providerOf(deps, contract);
@@ -166,6 +156,13 @@ async function prepareFor(deps: DispatcherDeps, call: Call, hashes: CallHashes, 
     credential,
     secret: credential === null ? null : secretFor(deps, credential),
   };
+}
+
+/** `payload_too_large`: the arguments have more bytes than the tenant may send. */
+export function tooLarge(bytes: number, limit: number): HoldfastError {
+  return new HoldfastError('payload_too_large', `the arguments have ${bytes} bytes, the tenant may send ${limit}`, {
+    place: '/args',
+  });
 }
 
 /** Throws `bad_arguments` with every place that does not fit the contract's parameters. */

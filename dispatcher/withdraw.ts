@@ -4,12 +4,13 @@ import { effectiveClass } from '../contracts/effective-class.ts';
 import type { PayloadCodec } from '../db/codec.ts';
 import type { Ledger } from '../db/connect.ts';
 import { readEffect, recordRefusal } from '../db/statements/index.ts';
-import { type Call, effectIdText, type Outcome } from '../effects/effect.ts';
+import type { Call, Outcome } from '../effects/effect.ts';
 import { type ErrorCode, HoldfastError } from '../effects/errors.ts';
 import type { Registry } from './deps.ts';
 import { outcomeOf } from './outcome.ts';
 import { awaitOutcome } from './outcome-wait.ts';
 import { mayBeForgotten } from './prepare.ts';
+import { callIdReused, isSameCall, namedBy } from './same-call.ts';
 
 /** Why a call is given up before anybody recorded it. */
 export interface Withdrawal {
@@ -58,11 +59,6 @@ export async function withdrawCall(
   // In a second statement: the first cannot see a row that a racing claim has just committed.
   const row = await read();
   if (row === undefined) throw new HoldfastError('internal', 'a withdrawn call has no row');
-  if (row.tool !== call.tool || row.version !== call.version || !row.argsHash.equals(argsHash)) {
-    throw new HoldfastError(
-      'call_id_reused',
-      `${effectIdText(call)} already names a call with another contract or other arguments`,
-    );
-  }
+  if (!isSameCall(namedBy(call, argsHash), row)) throw callIdReused(call);
   return outcomeOf(row, deps.codec) ?? awaitOutcome(deps, call, 0);
 }

@@ -172,11 +172,6 @@ describe('7 decisions', () => {
         ),
       ),
     );
-    console.log(
-      told,
-      await world.admin`SELECT * FROM holdfast.decisions WHERE decision_id = ${decisionId}`,
-      await world.admin`SELECT call_id, status FROM holdfast.effects WHERE call_id in (${a.call}, ${b.call})`,
-    );
     expect(told.sort()).toEqual(['bad_input', true].sort());
     const statuses = [(await state(a)).status, (await state(b)).status].sort();
     expect(statuses).toEqual(['CONFIRMED', 'UNKNOWN']);

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createDispatchActivities } from '../../../activities/dispatch-activities.ts';
 import type { Contract } from '../../../contracts/contract.ts';
-import { readEffect } from '../../../db/statements/index.ts';
+import { readEffect, readPayload } from '../../../db/statements/index.ts';
+import { putTenant } from '../../../db/tenants.ts';
 import { hashCall } from '../../../dispatcher/prepare.ts';
 import { callOf, type Process, type ProcessOptions, startProcess } from '../protocol/fleet.ts';
 import { gate, openShop, type Shop } from '../protocol/shop.ts';
@@ -185,6 +186,28 @@ describe('8.3 what travels through history', () => {
       status: 'CONFIRMED',
     });
     expect(shop.orders.map(({ item }) => item)).toEqual([call.args.item]);
+  });
+
+  test('larger ones than the tenant may send are refused before they are stored, unless a row decides', async () => {
+    const { activities } = await start();
+    await putTenant(world.ledger, { tenant: 'small', payloadBytesMax: 20_000 });
+    const id = { tenant: 'small', args: { item: 'x'.repeat(15_000) } };
+    const known = callOf(long, id);
+    const argsRef = hashCall(known).argsHash.toString('hex');
+    const { args: _, ...rest } = known;
+    await activities.dispatchLocal({ call: known, waitMs: 5_000 });
+    const { outcome } = await activities.dispatchEffect({ call: { ...rest, argsRef } });
+    await putTenant(world.ledger, { tenant: 'small', payloadBytesMax: 10_000 });
+    const second = await start();
+    const tooLarge = callOf(long, { ...id, args: { item: 'y'.repeat(15_000) } });
+    await expect(second.activities.dispatchLocal({ call: tooLarge, waitMs: 5_000 })).rejects.toMatchObject({
+      type: 'payload_too_large',
+    });
+    const hash = hashCall(tooLarge).argsHash;
+    expect(await readPayload(world.ledger.sql, 'small', hash)).toBeUndefined();
+    const again = await second.activities.dispatchLocal({ call: known, waitMs: 5_000 });
+    expect(again).toEqual({ ...elsewhere(30_000), argsRef });
+    expect((await second.activities.dispatchEffect({ call: { ...rest, argsRef } })).outcome).toEqual(outcome);
   });
 
   test('small ones travel as they are', async () => {

@@ -6,6 +6,7 @@ import { recoverLedger } from '../../../db/recovery.ts';
 import { hashCall } from '../../../dispatcher/prepare.ts';
 import { withdrawCall } from '../../../dispatcher/withdraw.ts';
 import type { Call } from '../../../effects/effect.ts';
+import type { ProviderAdapter } from '../../../providers/provider.ts';
 import { callOf, type Process, startProcess } from '../protocol/fleet.ts';
 import { openShop, type Shop } from '../protocol/shop.ts';
 import { byKey, findOrder, openWorld, order, type World } from '../protocol/world.ts';
@@ -280,6 +281,20 @@ describe('2.7 a recovered ledger: calls that it has forgotten', () => {
     await recover();
     await putCredential(world.ledger, { ...policy, version: 'v2', grants: [] });
     await expect((await fleet()).dispatcher.dispatch(call)).rejects.toMatchObject({ code: 'recovery_open' });
+    expect(await world.admin`SELECT FROM holdfast.effects WHERE call_id = ${call.call}`).toHaveLength(0);
+  });
+
+  test('nor because the live definition has drifted', async () => {
+    const contract = await contractWith({});
+    const call = callOf(contract);
+    await (await fleet()).dispatcher.dispatch(call);
+    await stopFleet();
+    await forget(call);
+    await recover();
+    const process = await fleet();
+    const provider = process.dispatcher.deps.providers.get('shop') as ProviderAdapter;
+    Object.assign(provider, { verify: async () => ({ kind: 'drifted', why: 'another schema' }) });
+    await expect(process.dispatcher.dispatch(call)).rejects.toMatchObject({ code: 'recovery_open' });
     expect(await world.admin`SELECT FROM holdfast.effects WHERE call_id = ${call.call}`).toHaveLength(0);
   });
 
