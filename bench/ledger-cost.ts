@@ -8,7 +8,10 @@ import { held } from './lanes.ts';
 import { measure } from './rounds.ts';
 
 export interface LedgerCost {
+  /** Of an effect that is alone in its process; those that meet share commits. */
   readonly commitsPerEffect: number;
+  /** With {@link SHARED_IN_FLIGHT} in flight. */
+  readonly commitsPerEffectShared: number;
   readonly walBytesPerEffect: number;
   /** Full-page images in the measured stretch, per effect and already subtracted. */
   readonly fullPageBytesPerEffect: number;
@@ -20,7 +23,8 @@ export interface LedgerCost {
 const NO_BEATS = { beatMs: 600_000, ttlMs: 1_800_000, scanMs: 600_000 } as const;
 const EFFECTS_FEW = 300;
 const EFFECTS_MANY = 1_300;
-const IN_FLIGHT = 8;
+/** Effects in flight for the figure of shared commits. */
+export const SHARED_IN_FLIGHT = 8;
 
 /**
  * Commits and WAL of a healthy effect. Two runs that differ in nothing but the number of effects are subtracted, so that
@@ -38,17 +42,27 @@ export async function ledgerCost(config: HoldfastConfig, url: string, digest: st
     await admin`CREATE EXTENSION IF NOT EXISTS pg_walinspect`;
     await admin`ALTER SYSTEM SET autovacuum = off`;
     await admin`SELECT pg_reload_conf()`;
-    await run(config, digest, 'warm', EFFECTS_FEW);
-    const few = await counted(admin, database, () => run(config, digest, 'few', EFFECTS_FEW));
-    const many = await counted(admin, database, () => run(config, digest, 'many', EFFECTS_MANY));
-    return perEffect(few, many);
+    await run(config, digest, 'warm', EFFECTS_FEW, SHARED_IN_FLIGHT);
+    const cost = async (inFlight: number) => {
+      const count = (name: string, effects: number) =>
+        counted(admin, database, () => run(config, digest, `${name}-${inFlight}`, effects, inFlight));
+      return perEffect(await count('few', EFFECTS_FEW), await count('many', EFFECTS_MANY));
+    };
+    const alone = await cost(1);
+    return { ...alone, commitsPerEffectShared: (await cost(SHARED_IN_FLIGHT)).commitsPerEffect };
   } finally {
     await admin`ALTER SYSTEM RESET autovacuum`;
     await admin.end({ timeout: 1 });
   }
 }
 
-async function run(config: HoldfastConfig, digest: string, name: string, effects: number): Promise<void> {
+async function run(
+  config: HoldfastConfig,
+  digest: string,
+  name: string,
+  effects: number,
+  inFlight: number,
+): Promise<void> {
   const ledger = await openLedger(config, 'holdfast bench');
   const deps = dispatcherDeps({ ...config, settings: { ...config.settings, ...NO_BEATS } }, ledger, {
     unresolved() {},
@@ -57,7 +71,7 @@ async function run(config: HoldfastConfig, digest: string, name: string, effects
   const dispatcher = await Dispatcher.start({ ...deps, secrets });
   try {
     const holdfast = new Holdfast({ ledger, dispatcher });
-    await measure(held(holdfast, 'direct', `cost-${name}`, digest), effects, IN_FLIGHT, 0);
+    await measure(held(holdfast, 'direct', `cost-${name}`, digest), effects, inFlight, 0);
   } finally {
     await dispatcher.stop();
     await Promise.all([...deps.providers.values()].map((provider) => provider.close()));
@@ -102,7 +116,7 @@ async function settled(admin: postgres.Sql, database: string): Promise<void> {
   }
 }
 
-function perEffect(few: Counted, many: Counted): LedgerCost {
+function perEffect(few: Counted, many: Counted): Omit<LedgerCost, 'commitsPerEffectShared'> {
   const effects = EFFECTS_MANY - EFFECTS_FEW;
   const records = [...many.wal].map(([record, { count, bytes, fullPage }]) => {
     const less = few.wal.get(record) ?? { count: 0, bytes: 0, fullPage: 0 };

@@ -1,6 +1,6 @@
 import type { ByFlight } from './lanes.ts';
 import { IN_FLIGHT } from './lanes.ts';
-import type { LedgerCost } from './ledger-cost.ts';
+import { type LedgerCost, SHARED_IN_FLIGHT } from './ledger-cost.ts';
 import type { Ratios } from './rounds.ts';
 
 /** What `npm run bench -- --json` prints. */
@@ -39,7 +39,8 @@ export function table(report: Report): string {
       note: rawText(report.localLane),
     },
     ...lane('direct', report.directLane, 1.5, 0.65),
-    count('commits per effect', report.commitsPerEffect, 2),
+    count('commits per effect, alone', report.commitsPerEffect, 2.01),
+    count(`commits per effect, ${SHARED_IN_FLIGHT} in flight`, report.commitsPerEffectShared),
     count('WAL bytes per effect', report.walBytesPerEffect, 2048),
     count('history events, workflow lane', report.historyEventsPerEffect.workflowLane, 6),
     count('history events, local lane', report.historyEventsPerEffect.localLane, 1.5),

@@ -96,7 +96,9 @@ describe('2.2 claims that share a statement', () => {
     const own = ['recorded_at', 'claimed_at', 'send_by_at', 'deadline_at', 'nonce', 'run_id', 'call_id', 'effect_key'];
     const rest = async (a: Admission) => {
       const [row] = await columns(a.id);
-      return Object.fromEntries(Object.entries(row ?? {}).filter(([name]) => ![...own, 'args_hash', 'request_hash'].includes(name)));
+      return Object.fromEntries(
+        Object.entries(row ?? {}).filter(([name]) => ![...own, 'args_hash', 'request_hash'].includes(name)),
+      );
     };
     expect(await rest(shared)).toEqual(await rest(alone));
     expect(await rest(shared)).toMatchObject({ args: AWKWARD, state_before: AWKWARD, capabilities: more.capabilities });
