@@ -21,7 +21,8 @@ export async function firstRoad<T>(what: string, roads: readonly Road<T>[], log:
     try {
       return await road.take();
     } catch (error) {
-      const reason = `${road.name}: ${oneLine(error)}`;
+      const why = oneLine(error);
+      const reason = why.includes(road.name) ? why : `${road.name}: ${why}`;
       log(`${what}: ${reason}`);
       reasons.push(reason);
     }
