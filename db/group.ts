@@ -1,5 +1,7 @@
 /** How long a statement may keep others waiting before they go beside it: it may be waiting for a lock that is not theirs. */
 const BESIDE_AFTER_MS = 10;
+/** How many lone statements in a row tell that no company is to be expected. */
+const COMPANY_STAYS = 16;
 /** Rows in one statement. */
 const ROWS_MAX = 64;
 
@@ -23,6 +25,8 @@ export class Group<T> {
   readonly #refused: (error: unknown) => boolean;
   #waiting: Waiting<T>[] = [];
   #running = 0;
+  /** Lone statements left until this counts as a process that makes one call at a time. */
+  #company = 0;
   #timer: NodeJS.Timeout | undefined;
 
   /**
@@ -38,7 +42,9 @@ export class Group<T> {
   add(item: T): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, sinceMs: performance.now(), resolve, reject });
-      this.#next();
+      // A busy process brings several in one turn of the event loop: they leave together. A lone item goes at once.
+      if (this.#company === 0) this.#next();
+      else if (this.#waiting.length === 1) setImmediate(() => this.#next());
     });
   }
 
@@ -49,6 +55,7 @@ export class Group<T> {
     if (this.#running === 0 || waitMs <= 0) {
       const group = this.#waiting.splice(0, ROWS_MAX);
       this.#running += 1;
+      this.#company = group.length > 1 ? COMPANY_STAYS : Math.max(0, this.#company - 1);
       void this.#together(group).finally(() => {
         this.#running -= 1;
         this.#next();
