@@ -72,8 +72,9 @@ export function decideExample(step: Pick<ReconcileStep, 'status' | 'fence' | 'ef
 
 /** Text that no Markdown or HTML reader takes for more than text; line breaks become spaces, and long text is clipped. */
 export function escapeText(text: string): string {
-  // By characters, not by code units: half of a surrogate pair would show as a fault of ours.
-  const characters = Array.from(text.slice(0, 2 * TEXT_MAX));
+  // By characters, not by code units: half of a surrogate pair would show as a fault of ours. One unit more than the longest
+  // text that is shown whole tells that there is more.
+  const characters = Array.from(text.slice(0, 2 * TEXT_MAX + 1));
   const clipped = characters.length > TEXT_MAX ? `${characters.slice(0, TEXT_MAX).join('')}…` : text;
   return (
     clipped

@@ -38,9 +38,12 @@ describe('escaped text', () => {
     expect(escapeText(text)).toBe(shown);
   });
 
-  test('is clipped, and says so', () => {
-    const shown = escapeText('x'.repeat(10_000));
-    expect({ length: shown.length, end: shown.slice(-2) }).toEqual({ length: 501, end: 'x…' });
+  test.each(['x', '💥'])('of %s without end is clipped to 500 characters, and says so', (character) => {
+    expect(escapeText(character.repeat(10_000))).toBe(`${character.repeat(500)}…`);
+  });
+
+  test('of 500 characters is shown whole', () => {
+    expect(escapeText('💥'.repeat(500))).toBe('💥'.repeat(500));
   });
 
   test('never holds what starts HTML, a line, or a hidden character, whatever it was', () => {
