@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import postgres from 'postgres';
+import { readDurability, unsafeSettings } from '../db/durability.ts';
 import { findPostgres, maskUrl, postgresRoads } from './postgres.ts';
 import { isAlive } from './process.ts';
 import { oneLine } from './roads.ts';
@@ -137,13 +138,11 @@ async function databaseLine(stack: StackState | null): Promise<DoctorLine> {
   if (!url) return line('absent', 'not running; holdfast dev starts it');
   const sql = postgres(url, { max: 1, connect_timeout: 5, onnotice: () => {} });
   try {
-    const [row] = await sql<{ version: string; fsync: string; commit: string; pages: string }[]>`
-      select current_setting('server_version') as version, current_setting('fsync') as fsync,
-             current_setting('synchronous_commit') as commit, current_setting('full_page_writes') as pages`;
-    if (row === undefined) return line('fault', `${maskUrl(url)} gave an empty answer`);
-    const settings = `fsync ${row.fsync}, synchronous_commit ${row.commit}, full_page_writes ${row.pages}`;
-    const durable = row.fsync === 'on' && row.commit !== 'off';
-    return line(durable ? 'ok' : 'fault', `${row.version} answers at ${maskUrl(url)}; ${settings}`);
+    const [row] = await sql<{ version: string }[]>`select current_setting('server_version') as version`;
+    // By the workers' own rule: what is called well here must not be refused there.
+    const unsafe = unsafeSettings(await readDurability(sql));
+    const commits = unsafe.length === 0 ? 'commits are durable' : `a commit may be lost: ${unsafe.join(', ')}`;
+    return line(unsafe.length === 0 ? 'ok' : 'fault', `${row?.version} answers at ${maskUrl(url)}; ${commits}`);
   } catch (error) {
     return line('fault', `${maskUrl(url)} does not answer: ${oneLine(error)}`);
   } finally {
