@@ -61,7 +61,8 @@ export async function auditExport(
     if (page.length < pageSize || after === undefined || scope.effect !== undefined) break;
   }
   if (scope.effect !== undefined && count === 0) {
-    throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(scope.effect)}`);
+    const place = effectIdText(scope.effect);
+    throw new HoldfastError('effect_not_found', `the ledger has no ${place}`, { place });
   }
   return { effects: count, lines };
 }

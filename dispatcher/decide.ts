@@ -8,14 +8,14 @@ import {
   fenceLapsed,
   type Move,
   readDecision,
-  readEffect,
   refuseDecision,
   releaseFencedClaims,
 } from '../db/statements/index.ts';
-import { type EffectId, type EffectStatus, effectIdText, isIdPart } from '../effects/effect.ts';
+import { type EffectStatus, effectIdText, isIdPart } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import { transition } from '../effects/transition.ts';
 import { sleep } from './clock.ts';
+import { existingRow } from './row.ts';
 
 /** What deciding needs: the ledger alone, so that it works with the whole fleet and Temporal down. */
 export interface DecideDeps {
@@ -56,10 +56,10 @@ export async function decide(deps: DecideDeps, d: DecisionRequest): Promise<Deci
   const { ledger } = deps;
   const first = await firstAnswer(deps, d);
   if (first !== undefined) return first;
-  let row = await readRow(deps, d.id);
+  let row = await existingRow(deps.ledger, d.id);
   let expected = d.expected;
   if (row.status === 'DISPATCHED' && !row.holderAlive && (await fenceHolder(deps, row))) {
-    const after = await readRow(deps, d.id);
+    const after = await existingRow(deps.ledger, d.id);
     // The person decided about this very claim; fencing moved it, not its fence.
     if (expected.status === 'DISPATCHED' && expected.fence === after.fence)
       expected = { status: after.status, fence: after.fence };
@@ -76,7 +76,7 @@ export async function decide(deps: DecideDeps, d: DecisionRequest): Promise<Deci
     return refuse(deps, d, `artefact ${row.providerRef} already confirms another effect`);
   }
   if (moved === true) return answer(deps, d, true, null);
-  const now = await readRow(deps, d.id);
+  const now = await existingRow(deps.ledger, d.id);
   return refuse(deps, d, `the effect moved meanwhile: it is ${now.status} with fence ${now.fence}`);
 }
 
@@ -112,13 +112,6 @@ function checkDecision(d: DecisionRequest): void {
       });
     }
   }
-}
-
-async function readRow(deps: DecideDeps, id: EffectId): Promise<EffectRow> {
-  const row = await deps.ledger.run('read', () => readEffect(deps.ledger.sql, id));
-  if (row === undefined)
-    throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(id)}`, { place: effectIdText(id) });
-  return row;
 }
 
 /**
@@ -208,7 +201,7 @@ async function answer(
   applied: boolean,
   refusal: string | null,
 ): Promise<DecisionAnswer> {
-  const row = await readRow(deps, d.id);
+  const row = await existingRow(deps.ledger, d.id);
   return {
     effectId: effectIdText(d.id),
     decisionId: d.decisionId,

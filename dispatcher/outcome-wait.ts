@@ -1,10 +1,9 @@
 import type { PayloadCodec } from '../db/codec.ts';
 import type { Ledger } from '../db/connect.ts';
-import { readEffect } from '../db/statements/index.ts';
 import { type EffectId, effectIdText, type Outcome } from '../effects/effect.ts';
-import { HoldfastError } from '../effects/errors.ts';
 import { monotonicMs, sleep } from './clock.ts';
 import { outcomeOf } from './outcome.ts';
+import { existingRow } from './row.ts';
 
 const POLL_MIN_MS = 50;
 const POLL_MAX_MS = 1000;
@@ -20,9 +19,7 @@ export async function awaitOutcome(
 ): Promise<Outcome> {
   const until = monotonicMs() + waitMs;
   for (let pollMs = POLL_MIN_MS; ; pollMs = Math.min(2 * pollMs, POLL_MAX_MS)) {
-    const row = await deps.ledger.run('read', () => readEffect(deps.ledger.sql, id));
-    if (row === undefined)
-      throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(id)}`, { place: effectIdText(id) });
+    const row = await existingRow(deps.ledger, id);
     const left = until - monotonicMs();
     const outcome = outcomeOf(row, deps.codec);
     if (outcome !== undefined && outcome.status !== 'UNKNOWN') return outcome;

@@ -1,18 +1,18 @@
 import type { Contract } from '../contracts/contract.ts';
 import { constraintOf } from '../db/errors.ts';
-import type { Look, Move } from '../db/statements/index.ts';
 import {
   type EffectRow,
   isReplayLost,
+  type Look,
+  type Move,
   move,
   type NextLook,
   planLook,
-  readEffect,
   readKeptAnswers,
   recordLook,
   recordVerdict,
 } from '../db/statements/index.ts';
-import { type Attention, type EffectId, effectIdText } from '../effects/effect.ts';
+import type { Attention, EffectId } from '../effects/effect.ts';
 import { HoldfastError, isHoldfastError } from '../effects/errors.ts';
 import { type JudgeFacts, judge, settleAtMs, type Verdict } from '../effects/judge.ts';
 import { transition } from '../effects/transition.ts';
@@ -21,6 +21,7 @@ import type { Dispatcher } from './dispatcher.ts';
 import { type LookResult, look } from './look.ts';
 import { scopeOf } from './prepare.ts';
 import { recordedArgs, resendEffect, resendWindow } from './resend.ts';
+import { existingRow } from './row.ts';
 import { encodeResult } from './send.ts';
 
 /** Looks at an effect that nobody can settle by looking are only a check-in. */
@@ -36,7 +37,7 @@ const AFTER_MS = 20;
  * Throws `effect_not_found` and `ledger_unreachable`.
  */
 export async function gatherEvidence(dispatcher: Dispatcher, id: EffectId, actor: string): Promise<EffectRow> {
-  const row = await readRow(dispatcher, id);
+  const row = await existingRow(dispatcher.deps.ledger, id);
   if (row.status !== 'UNKNOWN') return row;
   try {
     await step(dispatcher, row, actor);
@@ -45,15 +46,7 @@ export async function gatherEvidence(dispatcher: Dispatcher, id: EffectId, actor
     // Pinned or parked (rule 5): this process cannot serve the recorded contract, and says so.
     await plan(dispatcher, row, { inMs: PARKED_MS, attention: 'PARKED', reason: `${error.code}: ${error.message}` });
   }
-  return readRow(dispatcher, id);
-}
-
-async function readRow(dispatcher: Dispatcher, id: EffectId): Promise<EffectRow> {
-  const { ledger } = dispatcher.deps;
-  const row = await ledger.run('read', () => readEffect(ledger.sql, id));
-  if (row === undefined)
-    throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(id)}`, { place: effectIdText(id) });
-  return row;
+  return existingRow(dispatcher.deps.ledger, id);
 }
 
 async function step(dispatcher: Dispatcher, row: EffectRow, actor: string): Promise<void> {
