@@ -74,18 +74,14 @@ export class ClaimInDoubt extends HoldfastError {
   }
 }
 
-/** The admission row for a prepared call. */
-export async function admissionOf(
-  deps: DispatcherDeps,
-  p: Prepared,
-  holder: { processId: string; nonce: string },
-  stateBefore: string | null,
-): Promise<Admission> {
+/** What a row pins of a prepared call, for good. Arguments above the inline limit are stored first, and named by their hash. */
+export async function pinnedOf(deps: DispatcherDeps, p: Prepared) {
+  const { ledger, codec } = deps;
   const { execution } = p.contract;
-  const encoded = deps.codec.encode(p.argsText, { tenant: p.call.tenant });
+  const encoded = codec.encode(p.argsText, { tenant: p.call.tenant });
   const byReference = Buffer.byteLength(p.argsText) > deps.settings.inlineBytesMax;
   if (byReference) {
-    await deps.ledger.run('store payload', () => storePayload(deps.ledger.sql, p.call.tenant, p.argsHash, encoded));
+    await ledger.run('store payload', () => storePayload(ledger.sql, p.call.tenant, p.argsHash, encoded));
   }
   return {
     id: { tenant: p.call.tenant, run: p.call.run, call: p.call.call },
@@ -102,6 +98,20 @@ export async function admissionOf(
     argsHash: p.argsHash,
     requestHash: p.requestHash,
     args: byReference ? null : encoded,
+    inFlightMaxMs: execution.inFlightMaxMs,
+  };
+}
+
+/** The admission row for a prepared call. */
+export async function admissionOf(
+  deps: DispatcherDeps,
+  p: Prepared,
+  holder: { processId: string; nonce: string },
+  stateBefore: string | null,
+): Promise<Admission> {
+  const { execution } = p.contract;
+  return {
+    ...(await pinnedOf(deps, p)),
     stateBefore,
     twinGuard: p.effectClass !== 'PURE' && execution.repeats !== 'allowed' && p.call.override === undefined,
     resources: p.resources,
@@ -109,7 +119,6 @@ export async function admissionOf(
     nonce: holder.nonce,
     sendByMs: execution.sendByMs,
     deadlineMs: execution.sendByMs + execution.timeoutMs + deps.settings.settleMarginMs,
-    inFlightMaxMs: execution.inFlightMaxMs,
     notAfter: p.call.notAfter === undefined ? null : new Date(p.call.notAfter).toISOString(),
   };
 }

@@ -1,7 +1,8 @@
 import { effectiveClass } from '../contracts/effective-class.ts';
 import { type OpenRecovery, recordForgotten } from '../db/forgotten.ts';
-import { readEffect, storePayload } from '../db/statements/index.ts';
+import { readEffect } from '../db/statements/index.ts';
 import { type JudgeFacts, judge, settleAtMs, type Verdict } from '../effects/judge.ts';
+import { pinnedOf } from './claim.ts';
 import { wallMs } from './clock.ts';
 import type { DispatcherDeps } from './deps.ts';
 import type { look as Look } from './look.ts';
@@ -74,31 +75,10 @@ async function ask(
 }
 
 async function record(deps: DispatcherDeps, p: Prepared, recovery: OpenRecovery): Promise<void> {
-  const { ledger, codec, settings } = deps;
-  const { execution } = p.contract;
-  const encoded = codec.encode(p.argsText, { tenant: p.call.tenant });
-  const byReference = Buffer.byteLength(p.argsText) > settings.inlineBytesMax;
-  if (byReference) {
-    await ledger.run('store payload', () => storePayload(ledger.sql, p.call.tenant, p.argsHash, encoded));
-  }
-  await recordForgotten(ledger, {
-    id: p.call,
-    tool: p.contract.tool,
-    version: p.contract.version,
-    contractDigest: p.contractDigest,
-    effectClass: p.effectClass,
-    provider: execution.provider,
-    effectKey: p.scope.effectKey,
-    capabilities: p.capabilities,
-    credential: p.credential?.name ?? null,
-    credentialVersion: p.credential?.version ?? null,
-    account: p.credential?.account ?? null,
-    argsHash: p.argsHash,
-    requestHash: p.requestHash,
-    args: byReference ? null : encoded,
+  await recordForgotten(deps.ledger, {
+    ...(await pinnedOf(deps, p)),
     // The provider shows it: whether an equal call is open besides does not matter any more.
     twinGuard: false,
-    inFlightMaxMs: execution.inFlightMaxMs,
     recovery,
     actor: 'recovery',
     reason: 'the provider shows it, though the recovered ledger had forgotten it',
