@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'drizzle-orm';
 import type { EffectClass } from '../contracts/contract.ts';
-import type { EffectId } from '../effects/effect.ts';
+import { type EffectId, HUMAN_TEXT_CHARS_MAX, isHumanText } from '../effects/effect.ts';
+import { HoldfastError } from '../effects/errors.ts';
 import type { Ledger } from './connect.ts';
 
 /** A recovery that nobody has called over yet. Instants are database-clock milliseconds. */
@@ -27,8 +28,21 @@ export async function openRecovery(ledger: Ledger): Promise<OpenRecovery | undef
   return row?.since_ms == null ? undefined : { sinceMs: row.since_ms as number, recoveredAtMs: row.at_ms as number };
 }
 
-/** Calls an open recovery over: from then on a call without a row is a new one again. False when none is open. */
+/** Who began or ended a recovery, and why. @throws HoldfastError `bad_input`, place = the one that is malformed */
+export function checkSaid(actor: string, reason: string): void {
+  for (const [place, text] of Object.entries({ actor, reason })) {
+    if (isHumanText(text)) continue;
+    const message = `a recovery names its ${place} in 1 to ${HUMAN_TEXT_CHARS_MAX} characters`;
+    throw new HoldfastError('bad_input', message, { place });
+  }
+}
+
+/**
+ * Calls an open recovery over: from then on a call without a row is a new one again. False when none is open.
+ * @throws HoldfastError `bad_input` where {@link checkSaid} does
+ */
 export async function endRecovery(ledger: Ledger, actor: string, reason: string): Promise<boolean> {
+  checkSaid(actor, reason);
   if ((await openRecovery(ledger)) === undefined) return false;
   await ledger.run('end recovery', () =>
     ledger.db.execute(sql`

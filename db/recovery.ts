@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm';
 import { HoldfastError } from '../effects/errors.ts';
 import type { Ledger } from './connect.ts';
+import { checkSaid } from './forgotten.ts';
 
 /** What an operator says about a ledger that came back without its newest commits (PROTOCOL 2.7). */
 export interface RecoveryRequest {
@@ -35,7 +36,6 @@ const WATCH_MS = 3_000;
 /** A ttl in the ledger is not trusted to be small. */
 const WATCH_MAX_MS = 60_000;
 const BATCH = 500;
-const TEXT_MAX = 2000;
 
 /**
  * Parks what a restored ledger shows as open behind evidence. With the fleet stopped: fences every lease, moves each
@@ -63,10 +63,7 @@ export async function recoverLedger(
 
 function checkRequest({ since, actor, reason }: RecoveryRequest): void {
   if (Number.isNaN(since.getTime())) throw new HoldfastError('bad_input', 'not a time', { place: 'since' });
-  for (const [place, text] of Object.entries({ actor, reason })) {
-    if (text.trim() !== '' && text.length <= TEXT_MAX) continue;
-    throw new HoldfastError('bad_input', `a recovery names its ${place} in 1 to ${TEXT_MAX} characters`, { place });
-  }
+  checkSaid(actor, reason);
 }
 
 interface Lease {

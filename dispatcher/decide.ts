@@ -11,7 +11,7 @@ import {
   refuseDecision,
   releaseFencedClaims,
 } from '../db/statements/index.ts';
-import { type EffectStatus, effectIdText, isIdPart } from '../effects/effect.ts';
+import { type EffectStatus, effectIdText, HUMAN_TEXT_CHARS_MAX, isHumanText, isIdPart } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import { transition } from '../effects/transition.ts';
 import { sleep } from './clock.ts';
@@ -44,7 +44,6 @@ export interface DecisionAnswer {
 }
 
 const RELEASE_LIMIT = 200;
-const TEXT_MAX = 2000;
 
 /**
  * Applies a named person's ruling, or records why not. Idempotent per (tenant, decision id).
@@ -106,8 +105,8 @@ function checkDecision(d: DecisionRequest): void {
   if (!isIdPart(d.decisionId))
     throw new HoldfastError('bad_input', 'the decision id is malformed', { place: '/decisionId' });
   for (const key of ['actor', 'reason'] as const) {
-    if (d[key].trim() === '' || d[key].length > TEXT_MAX) {
-      throw new HoldfastError('bad_input', `a decision names its ${key} in 1 to ${TEXT_MAX} characters`, {
+    if (!isHumanText(d[key])) {
+      throw new HoldfastError('bad_input', `a decision names its ${key} in 1 to ${HUMAN_TEXT_CHARS_MAX} characters`, {
         place: `/${key}`,
       });
     }

@@ -37,6 +37,14 @@ export function parseEffectId(text: string): EffectId | undefined {
   return { tenant, run, call };
 }
 
+/** Longest text, in UTF-16 units, in which a person says who rules or why. */
+export const HUMAN_TEXT_CHARS_MAX = 2_000;
+
+/** True for a text that says who rules or why: not blank, and at most {@link HUMAN_TEXT_CHARS_MAX} long. */
+export function isHumanText(text: unknown): text is string {
+  return typeof text === 'string' && text.trim() !== '' && text.length <= HUMAN_TEXT_CHARS_MAX;
+}
+
 /** What a caller asks for. */
 export interface Call extends EffectId {
   readonly tool: string;

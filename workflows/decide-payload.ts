@@ -1,5 +1,5 @@
 import type { DecideInput } from '../activities/types.ts';
-import type { EffectId, EffectStatus } from '../effects/effect.ts';
+import { type EffectId, type EffectStatus, HUMAN_TEXT_CHARS_MAX, isHumanText, isIdPart } from '../effects/effect.ts';
 
 /** What a person sends to `decide`, by Update or Signal. The Temporal UI sends no identity, so the actor stands in here. */
 export interface DecidePayload {
@@ -16,14 +16,11 @@ export interface DecidePayload {
 export function whyMalformed(payload: unknown): string | undefined {
   if (typeof payload !== 'object' || payload === null) return 'the decision is not a JSON object';
   const p = payload as Record<string, unknown>;
-  if (typeof p.decisionId !== 'string' || !/^[A-Za-z0-9._-]{1,64}$/.test(p.decisionId)) {
-    return 'decisionId: 1 to 64 characters of A-Z a-z 0-9 . _ -';
-  }
+  if (!isIdPart(p.decisionId)) return 'decisionId: 1 to 64 characters of A-Z a-z 0-9 . _ -';
   if (p.ruling !== 'confirm' && p.ruling !== 'not_applied') return 'ruling: "confirm" or "not_applied"';
   for (const key of ['actor', 'reason'] as const) {
     const text = p[key];
-    if (typeof text !== 'string' || text.trim() === '' || text.length > 2000)
-      return `${key}: a text of 1 to 2000 characters`;
+    if (!isHumanText(text)) return `${key}: a text of 1 to ${HUMAN_TEXT_CHARS_MAX} characters`;
     if (text.startsWith('YOUR ')) return `${key}: put your own text in place of "${text}"`;
   }
   const expected = p.expected as Record<string, unknown> | null | undefined;
@@ -41,6 +38,7 @@ export function whyMalformed(payload: unknown): string | undefined {
   return undefined;
 }
 
+/** A well-formed payload as the activity takes it: what is left out is false. */
 export function decideInputFrom(id: EffectId, payload: DecidePayload, source: string): DecideInput {
   const { decisionId, ruling, actor, reason, expected, force = false, correction = false } = payload;
   return { id, decisionId, ruling, actor, source, reason, expected, force, correction };

@@ -207,6 +207,17 @@ describe('2.7 a recovered ledger: what it shows as open', () => {
     expect(new Set(shop.asks.map(({ key }) => key)).size).toBe(1);
   });
 
+  test.each([
+    ['actor', ' ', 'seen'],
+    ['reason', 'ann', ''],
+    ['reason', 'ann', 'x'.repeat(2_001)],
+  ])('neither its begin nor its end is taken without who says so and why: %s', async (place, actor, reason) => {
+    const refused = { code: 'bad_input', place, message: `a recovery names its ${place} in 1 to 2000 characters` };
+    const since = new Date();
+    await expect(recoverLedger(world.ledger, { since, actor, reason })).rejects.toMatchObject(refused);
+    await expect(endRecovery(world.ledger, actor, reason)).rejects.toMatchObject(refused);
+  });
+
   test('a time that is yet to come is refused', async () => {
     await expect(recover(new Date(Date.now() + 60_000))).rejects.toMatchObject({ code: 'bad_input', place: 'since' });
   });
