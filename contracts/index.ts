@@ -43,4 +43,4 @@ export {
   type Scope,
   templatePlaceholders,
 } from './template.ts';
-export { DURATION_MS_MAX, formatDuration, parseDuration, parseSize } from './units.ts';
+export { DURATION_MS_MAX, parseDuration, parseSize } from './units.ts';

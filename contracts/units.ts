@@ -17,11 +17,3 @@ export function parseSize(text: string): number | undefined {
   const match = /^(0|[1-9][0-9]{0,8})(B|KiB|MiB)$/.exec(text);
   return match === null ? undefined : Number(match[1]) * BYTES[match[2] as keyof typeof BYTES];
 }
-
-/** The shortest exact text of a duration, as {@link parseDuration} reads it. */
-export function formatDuration(ms: number): string {
-  const [unit, size] = (Object.entries(MS) as [string, number][]).findLast(
-    ([, each]) => ms % each === 0 && ms >= each,
-  ) ?? ['ms', 1];
-  return `${ms / size}${unit}`;
-}

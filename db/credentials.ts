@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, sql } from 'drizzle-orm';
+import { and, asc, eq, sql } from 'drizzle-orm';
 import { isIdPart } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import type { Ledger } from './connect.ts';
@@ -19,6 +19,7 @@ export interface CredentialVersion {
   readonly createdAt: Date;
 }
 
+/** A version to be put: `name` and `version` match `[A-Za-z0-9._-]{1,64}`, the order of grants makes no difference. */
 export interface CredentialPut {
   readonly name: string;
   readonly version: string;
@@ -63,26 +64,14 @@ export async function putCredential(
 }
 
 /** The current version; undefined when the name is unknown. */
-export function currentCredential(ledger: Ledger, name: string): Promise<CredentialVersion | undefined> {
-  return one(ledger, 'read credential', and(eq(credentials.name, name), credentials.current));
-}
-
-/** That very version, current or not. */
-export function credentialVersion(
-  ledger: Ledger,
-  name: string,
-  version: string,
-): Promise<CredentialVersion | undefined> {
-  return one(ledger, 'read credential', and(eq(credentials.name, name), eq(credentials.version, version)));
-}
-
-/** The newest version that acts as the same account: what evidence may use (PROTOCOL 6.6). */
-export function newestCredentialOfAccount(
-  ledger: Ledger,
-  name: string,
-  account: string,
-): Promise<CredentialVersion | undefined> {
-  return one(ledger, 'read credential', and(eq(credentials.name, name), eq(credentials.account, account)));
+export async function currentCredential(ledger: Ledger, name: string): Promise<CredentialVersion | undefined> {
+  const [row] = await ledger.run('read credential', () =>
+    ledger.db
+      .select()
+      .from(credentials)
+      .where(and(eq(credentials.name, name), credentials.current)),
+  );
+  return row;
 }
 
 /** By name and version; at most `limit` (default 100, at most 500) rows after the one named. */
@@ -109,22 +98,6 @@ export async function listCredentials(
       .orderBy(asc(credentials.name), asc(credentials.version))
       .limit(pageLimit(page.limit, 100)),
   );
-}
-
-async function one(
-  ledger: Ledger,
-  what: string,
-  condition: ReturnType<typeof and>,
-): Promise<CredentialVersion | undefined> {
-  const [row] = await ledger.run(what, () =>
-    ledger.db
-      .select()
-      .from(credentials)
-      .where(condition)
-      .orderBy(desc(credentials.createdAt), desc(credentials.version))
-      .limit(1),
-  );
-  return row;
 }
 
 function sameOrRefuse(existing: CredentialVersion, wanted: CredentialPut): CredentialVersion {

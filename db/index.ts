@@ -19,10 +19,8 @@ export { type CacheOptions, ContractCache, RegistryCache } from './contract-cach
 export {
   type CredentialPut,
   type CredentialVersion,
-  credentialVersion,
   currentCredential,
   listCredentials,
-  newestCredentialOfAccount,
   putCredential,
 } from './credentials.ts';
 export { checkDeployment } from './deployment.ts';
