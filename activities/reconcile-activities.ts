@@ -1,5 +1,4 @@
-import type { DecideDeps } from '../dispatcher/decide.ts';
-import { decide } from '../dispatcher/decide.ts';
+import { type DecideDeps, decide } from '../dispatcher/decide.ts';
 import type { DispatcherDeps } from '../dispatcher/deps.ts';
 import type { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { gatherEvidence } from '../dispatcher/reconcile.ts';

@@ -1,8 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { Ledger } from '../client/admin.ts';
 import type { DispatchRequest } from '../client/holdfast.ts';
-import type { Outcome } from '../effects/effect.ts';
-import { isIdPart } from '../effects/effect.ts';
+import { isIdPart, type Outcome } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import { type Common, codecOf, optionsOf, type Places, places, withLedger, withTemporal } from './context.ts';
 import { tellOutcome } from './outcome.ts';

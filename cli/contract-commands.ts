@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { stringify } from 'yaml';
 import type { Contract, JsonObject } from '../contracts/contract.ts';
 import { HoldfastError, isHoldfastError } from '../effects/errors.ts';
-import { optionsOf, places, withLedger } from './context.ts';
+import { type Common, optionsOf, places, withLedger } from './context.ts';
 import { cleanText, fields, print, printJson, relative, styled, table } from './output.ts';
 import { readCount, readText, readToolVersion } from './values.ts';
 
@@ -40,12 +40,7 @@ function defaultPublisher(): string {
   }
 }
 
-interface Base {
-  readonly json: boolean;
-  readonly config?: string;
-}
-
-async function publish(files: readonly string[], options: Base & { by: string }): Promise<void> {
+async function publish(files: readonly string[], options: Common & { by: string }): Promise<void> {
   const contracts = inOrder(await readContracts(files));
   const { publishContract } = await import('../client/admin.ts');
   const published = await withLedger(await places(options), async (ledger) => {
@@ -101,7 +96,7 @@ export function inOrder(contracts: readonly Contract[]): Contract[] {
   return [...placed];
 }
 
-async function list(options: Base & { tool?: string; limit: string }): Promise<void> {
+async function list(options: Common & { tool?: string; limit: string }): Promise<void> {
   const { listContracts } = await import('../client/admin.ts');
   const limit = readCount(options.limit, '--limit');
   const page = { limit, ...(options.tool === undefined ? {} : { tool: options.tool }) };
@@ -124,7 +119,7 @@ async function list(options: Base & { tool?: string; limit: string }): Promise<v
   if (contracts.length === limit) print('More may follow: raise --limit, or name one with --tool');
 }
 
-async function show(text: string, options: Base): Promise<void> {
+async function show(text: string, options: Common): Promise<void> {
   const ref = readToolVersion(text);
   const { showContract } = await import('../client/admin.ts');
   const entry = await withLedger(await places(options), (ledger) => showContract(ledger, ref));

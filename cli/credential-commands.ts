@@ -29,7 +29,7 @@ export function addCredentialCommands(program: Command): void {
     )
     .action(async (name: string, _, command: Command) => {
       const options = optionsOf<PutOptions>(command);
-      const { putCredential } = await import('../client/admin.ts');
+      const { putCredential, secretVariable } = await import('../client/admin.ts');
       const { account, grant: grants, credentialVersion: version } = options;
       const done = await withLedger(await places(options), (ledger) =>
         putCredential(ledger, { name, version, account, grants }),
@@ -38,8 +38,7 @@ export function addCredentialCommands(program: Command): void {
       const state = done.current ? 'current' : 'not current: another version was put since';
       print(`credential ${name}@${done.version} ${done.created ? 'added' : 'is there'} (${state})`);
       print(`  account ${done.account}, grants ${done.grants.join(', ') || 'nothing'}`);
-      const variable = `HOLDFAST_SECRET_${name.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
-      print(`  workers find its secret in ${variable}=${done.version}:…`);
+      print(`  workers find its secret in ${secretVariable(name)}=${done.version}:…`);
     });
   credential
     .command('list')

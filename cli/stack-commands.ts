@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { HoldfastError } from '../effects/errors.ts';
-import { databaseUrl, optionsOf, places } from './context.ts';
+import { type Common, databaseUrl, optionsOf, places } from './context.ts';
 import { Failure } from './failure.ts';
 import { stuckLink } from './links.ts';
 import { fields, print, printJson, styled } from './output.ts';
@@ -113,7 +113,7 @@ async function runDoctor({ json }: { json: boolean }): Promise<void> {
   });
 }
 
-async function runMigrate(common: { json: boolean; config?: string }): Promise<void> {
+async function runMigrate(common: Common): Promise<void> {
   const at = await places(common);
   const { addressOf, migrate } = await import('../client/admin.ts');
   const url = databaseUrl(at);

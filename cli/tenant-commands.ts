@@ -1,14 +1,14 @@
-import type { Command } from 'commander';
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
+import type { TenantState } from '../client/admin.ts';
 import { optionsOf, places, withLedger } from './context.ts';
 import { print, printJson, relative, table } from './output.ts';
 import { readCount, readSize } from './values.ts';
 
-const STATES = ['active', 'suspended'] as const;
+const STATES: readonly TenantState[] = ['active', 'suspended'];
 
 interface PutOptions {
   readonly payloadBytesMax?: string;
-  readonly state?: (typeof STATES)[number];
+  readonly state?: TenantState;
 }
 
 /** `tenant put | list`. */

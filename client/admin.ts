@@ -21,5 +21,6 @@ export {
 export { type Recovered, recoverLedger } from '../db/recovery.ts';
 export { type ContractEntry, listContracts, publishContract, showContract } from '../db/registry.ts';
 export { checkSchema } from '../db/schema-version.ts';
-export { listTenants, putTenant, TENANT_STATES, type Tenant, type TenantState } from '../db/tenants.ts';
+export { listTenants, putTenant, type Tenant, type TenantState } from '../db/tenants.ts';
 export { awaitOutcome } from '../dispatcher/outcome-wait.ts';
+export { secretVariable } from '../dispatcher/secrets.ts';

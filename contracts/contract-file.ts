@@ -1,7 +1,13 @@
 import { HoldfastError } from '../effects/errors.ts';
 import { canonicalJson } from './canonical-json.ts';
-import type { Contract, ContractLayer, Digest, JsonObject, JsonValue } from './contract.ts';
-import { CONTRACT_LAYERS } from './contract.ts';
+import {
+  CONTRACT_LAYERS,
+  type Contract,
+  type ContractLayer,
+  type Digest,
+  type JsonObject,
+  type JsonValue,
+} from './contract.ts';
 import { buildContract } from './contract-build.ts';
 import { contractProblems } from './contract-checks.ts';
 import { type ContractShape, contractShape } from './contract-shape.ts';

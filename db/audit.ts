@@ -1,6 +1,5 @@
 import { and, asc, eq, type SQL, sql } from 'drizzle-orm';
-import type { EffectId } from '../effects/effect.ts';
-import { effectIdText } from '../effects/effect.ts';
+import { type EffectId, effectIdText } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import { type PayloadCodec, passThrough } from './codec.ts';
 import type { Ledger, LedgerDb } from './connect.ts';

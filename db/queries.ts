@@ -1,7 +1,6 @@
 import { and, asc, eq, isNotNull, or, type SQL, sql } from 'drizzle-orm';
 import type { EffectClass } from '../contracts/contract.ts';
-import type { Attention, EffectId, EffectStatus } from '../effects/effect.ts';
-import { effectIdText } from '../effects/effect.ts';
+import { type Attention, type EffectId, type EffectStatus, effectIdText } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import type { PayloadCodec } from './codec.ts';
 import type { Ledger } from './connect.ts';

@@ -24,6 +24,7 @@ export function envSecrets(env: NodeJS.ProcessEnv = process.env): SecretSource {
   };
 }
 
+/** The environment variable that holds the secret of a credential, as {@link envSecrets} reads it. */
 export const secretVariable = (name: string): string =>
   `HOLDFAST_SECRET_${name.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
 

@@ -5,7 +5,6 @@ import { checkDurability } from '../db/durability.ts';
 import { checkSchema } from '../db/schema-version.ts';
 import type { DispatchEvents, DispatcherDeps } from '../dispatcher/deps.ts';
 import { envSecrets, fileSecrets, firstOf } from '../dispatcher/secrets.ts';
-import { DEFAULT_SETTINGS } from '../dispatcher/settings.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import { createProvider } from '../providers/index.ts';
 import type { ProviderAdapter } from '../providers/provider.ts';
@@ -37,7 +36,7 @@ export async function openLedger(config: HoldfastConfig, applicationName: string
 }
 
 /** The adapters of the configured providers, by name. */
-export function openProviders(config: HoldfastConfig): Map<string, ProviderAdapter> {
+function openProviders(config: HoldfastConfig): Map<string, ProviderAdapter> {
   return new Map(Object.entries(config.providers).map(([name, provider]) => [name, createProvider(name, provider)]));
 }
 
@@ -50,7 +49,7 @@ export function dispatcherDeps(config: HoldfastConfig, ledger: Ledger, events: D
     providers: openProviders(config),
     secrets: config.secrets_file === undefined ? envSecrets() : firstOf(fileSecrets(config.secrets_file), envSecrets()),
     codec: openCodec(config),
-    settings: { ...DEFAULT_SETTINGS, ...config.settings },
+    settings: config.settings,
     events,
   };
 }
