@@ -10,6 +10,7 @@ import type { DispatchActivities, LocalStep } from './types.ts';
 
 const HEARTBEAT_EVERY_MS = 2_000;
 
+/** What the activities of a worker need. */
 export interface DispatchActivityOptions {
   readonly dispatcher: Dispatcher;
   /** Queue of the activity lane for a provider. */

@@ -21,6 +21,7 @@ export type LocalStep =
       readonly argsRef?: string;
     };
 
+/** The outcome of a call, and whose arguments it is about. */
 export interface DispatchResult {
   readonly outcome: Outcome;
   /** Hex of the argument hash: lets a caller that joined a running call see that it is its own. */
@@ -29,6 +30,7 @@ export interface DispatchResult {
 
 export type { ReconcileStep };
 
+/** A person's ruling as it reaches the ledger; the actor is self-declared. */
 export interface DecideInput {
   readonly id: EffectId;
   readonly decisionId: string;
@@ -41,6 +43,7 @@ export interface DecideInput {
   readonly correction: boolean;
 }
 
+/** What became of a ruling; a repeated decision id gets the first answer again. */
 export interface DecideAnswer {
   readonly effectId: string;
   readonly decisionId: string;

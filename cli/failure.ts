@@ -14,6 +14,7 @@ export class Failure extends Error {
   }
 }
 
+/** How an error is told. */
 export interface ReportOptions {
   readonly json: boolean;
   readonly debug: boolean;

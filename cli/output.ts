@@ -24,6 +24,7 @@ export function cleanText(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}');
 }
 
+/** One line on standard output. */
 export function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }

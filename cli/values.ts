@@ -29,11 +29,13 @@ export function readSize(text: string, place: string): number {
   return bytes;
 }
 
+/** A whole number of up to nine digits. */
 export function readCount(text: string, place: string): number {
   if (!/^[0-9]{1,9}$/.test(text)) throw new HoldfastError('bad_input', 'not a whole number', { place });
   return Number(text);
 }
 
+/** `effect:TENANT:RUN:CALL`, or without its first word. */
 export function readEffectId(text: string): EffectId {
   const id = parseEffectId(text);
   if (id === undefined) {
@@ -45,6 +47,7 @@ export function readEffectId(text: string): EffectId {
   return id;
 }
 
+/** `TOOL@VERSION`. */
 export function readToolVersion(text: string): { tool: string; version: string } {
   const [tool = '', version = '', ...rest] = text.split('@');
   if (rest.length === 0 && isToolName(tool) && isVersion(version)) return { tool, version };
@@ -69,6 +72,7 @@ export function readJson(text: string, place: string): JsonValue {
   }
 }
 
+/** As {@link readJson}, and an object. */
 export function readJsonObject(text: string, place: string): JsonObject {
   const value = readJson(text, place);
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonObject;

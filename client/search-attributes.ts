@@ -11,6 +11,7 @@ export const SEARCH_ATTRIBUTES = [
   'Tenant',
 ] as const;
 
+/** One of {@link SEARCH_ATTRIBUTES}. */
 export type SearchAttribute = (typeof SEARCH_ATTRIBUTES)[number];
 
 /** `IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD` of Temporal's API. */

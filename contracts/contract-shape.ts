@@ -81,6 +81,7 @@ const CREDENTIAL = /^[A-Za-z0-9._-]{1,64}$/;
 const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 const STATUS = /^(?:[1-5]xx|-?[0-9]{1,6}|[a-z][a-z_]{0,31})$/;
 
+/** True for an HTTP header's name of 1 to 128 characters (RFC 9110 token). */
 export const isHeaderName = (name: string): boolean => HEADER.test(name);
 
 type Status = number | string;
@@ -219,4 +220,5 @@ export const contractShape = strict({
   compatibility: object.optional(),
 });
 
+/** What {@link contractShape} gives: the file's keys, units read and defaults in place. */
 export type ContractShape = z.output<typeof contractShape>;

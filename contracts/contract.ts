@@ -1,5 +1,6 @@
 /** JSON as RFC 8259 knows it; what travels in arguments, results and evidence. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
+/** A JSON object. */
 export interface JsonObject {
   readonly [key: string]: JsonValue;
 }
@@ -9,9 +10,12 @@ export type Digest = string & { readonly __brand: 'Digest' };
 
 /** What a repeated send of one recorded call does in the outside world (see DESIGN, "Effect classes"). */
 export const EFFECT_CLASSES = ['PURE', 'IDEMPOTENT', 'REPLAYABLE', 'UNKNOWN', 'NON_RETRYABLE'] as const;
+/** One of {@link EFFECT_CLASSES}. */
 export type EffectClass = (typeof EFFECT_CLASSES)[number];
 
+/** The layers of a contract; each has a digest of its own. */
 export const CONTRACT_LAYERS = ['selection', 'parameters', 'execution', 'returns', 'behaviour'] as const;
+/** One of {@link CONTRACT_LAYERS}. */
 export type ContractLayer = (typeof CONTRACT_LAYERS)[number];
 
 /** A JSON Schema, draft 2020-12 unless `$schema` names draft-07. */
@@ -35,7 +39,9 @@ export interface AnswerPattern {
   readonly where?: Readonly<Record<string, JsonValue>>;
 }
 
+/** What an answer may mean; `accepted`: taken but not done yet, `no_answer`: it proves nothing. */
 export const ANSWER_MEANINGS = ['applied', 'applied_partly', 'accepted', 'refused', 'no_answer'] as const;
+/** One of {@link ANSWER_MEANINGS}. */
 export type AnswerMeaning = (typeof ANSWER_MEANINGS)[number];
 
 /** One row of `execution.answers`: first match wins, before the defaults of the provider's kind. */
@@ -78,6 +84,7 @@ export interface EvidenceRule {
   readonly retentionMs: number;
 }
 
+/** One HTTP request. Texts are templates. */
 export interface HttpExecution {
   readonly kind: 'http';
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -91,6 +98,7 @@ export interface HttpExecution {
   readonly secretAs: string;
 }
 
+/** One `tools/call` of an MCP server. */
 export interface McpExecution {
   readonly kind: 'mcp';
   /** The tool's name at the MCP server. */
@@ -101,6 +109,7 @@ export interface McpExecution {
   readonly upstream?: Digest;
 }
 
+/** One mail to send, or to find again: exactly one of the two. Texts are templates. */
 export interface MailExecution {
   readonly kind: 'mail';
   /** Send one mail; its Message-ID is made from the effect key. */
@@ -114,8 +123,10 @@ export interface MailExecution {
   readonly find?: { readonly messageId: string; readonly mailbox: string };
 }
 
+/** How the provider is spoken to. */
 export type Transport = HttpExecution | McpExecution | MailExecution;
 
+/** How a call is made, and what may be done when its outcome is not known. Defaults of the file are in place. */
 export interface Execution {
   readonly provider: string;
   readonly effect: EffectClass;

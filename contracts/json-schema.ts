@@ -15,7 +15,9 @@ export interface SchemaProblem {
   readonly message: string;
 }
 
+/** Whether a value fits; with at most 20 problems. */
 export type SchemaVerdict = { readonly ok: true } | { readonly ok: false; readonly problems: readonly SchemaProblem[] };
+/** Checks one value. Never throws. */
 export type SchemaCheck = (value: JsonValue) => SchemaVerdict;
 
 /** Most problems told about one value. */

@@ -8,6 +8,7 @@ export const PATTERN_CHARS_MAX = 1000;
 /** Longest text matched, by number of unbounded quantifiers (one more when the pattern is not anchored). */
 const TEXT_CHARS_MAX = [Infinity, Infinity, 20_000, 1_500, 400, 150, 100] as const;
 
+/** Whether a pattern may be run, and on how long a text. */
 export type PatternRisk =
   /** May run on texts of up to `charsMax` UTF-16 units in well under a second. */
   { readonly safe: true; readonly charsMax: number } | { readonly safe: false; readonly why: string };

@@ -8,8 +8,10 @@ export const SCHEMA_BYTES_MAX = 256 * 1024;
 /** Most schema nodes one schema may stand for when every `$ref` that applies at the same place is followed. */
 const EXPANDED_NODES_MAX = 100_000;
 
+/** The dialects that are served. */
 export type SchemaDraft = '2020-12' | 'draft-07';
 
+/** What a compiler has to know about a schema. */
 export interface SchemaShape {
   readonly draft: SchemaDraft;
   /** It holds `$id`, `$anchor` or the like, which are global names for a validator. */

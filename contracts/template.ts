@@ -17,6 +17,7 @@ export interface Scope {
 
 /** The names a placeholder may start with. */
 export const PLACEHOLDER_ROOTS = ['tenant', 'run', 'call', 'effect_key', 'ref', 'cursor', 'args'] as const;
+/** One of {@link PLACEHOLDER_ROOTS}. */
 export type PlaceholderRoot = (typeof PLACEHOLDER_ROOTS)[number];
 
 /** One `{…}`: `{args.a.b}` has root `args` and path `['a', 'b']`. Only `args` takes a path. */

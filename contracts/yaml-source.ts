@@ -28,6 +28,7 @@ export interface Position {
   readonly col: number;
 }
 
+/** One YAML document as it was read, with the way back to its lines. */
 export interface YamlSource {
   /** The content as JSON; `undefined` when it could not be read at all. */
   readonly value: JsonValue | undefined;

@@ -6,12 +6,14 @@ import type { Ledger, LedgerDb } from './connect.ts';
 import { type DecisionRow, type EffectRecord, type EventRecord, type EvidenceRecord, historyOf } from './history.ts';
 import { decisions, effectEvents, effects, evidence, payloads } from './schema.ts';
 
+/** Which effects are exported. */
 export interface AuditScope {
   readonly tenant: string;
   /** Only this one; its tenant has to be the scope's. */
   readonly effect?: EffectId;
 }
 
+/** What an export holds, and how it is read. */
 export interface AuditOptions {
   /** Also write arguments, results and observations. Default false. */
   readonly payloads?: boolean;

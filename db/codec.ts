@@ -11,6 +11,7 @@ export interface PayloadCodec {
   decode(text: string, context: PayloadContext): string;
 }
 
+/** Whose payload it is. */
 export interface PayloadContext {
   /** Null for payloads that belong to no tenant. */
   readonly tenant: string | null;
@@ -32,6 +33,7 @@ export const passThrough: PayloadCodec = {
   },
 };
 
+/** The keys, and which of them is used. */
 export interface AesGcmOptions {
   /** Key id (`[A-Za-z0-9._-]{1,64}`, stands in front of each coded text) → 32 bytes. Keep old keys as long as rows name them. */
   readonly keys: Readonly<Record<string, Buffer>>;

@@ -7,6 +7,7 @@ import { type OpenRecovery, openRecovery } from './forgotten.ts';
 import { type ContractQuery, contractByDigest, resolveContract } from './registry.ts';
 import { getTenant } from './tenants.ts';
 
+/** Limits of the cache. */
 export interface CacheOptions {
   /** Contracts kept; the one unused for longest goes first. Default 500. */
   readonly contractsMax?: number;

@@ -50,11 +50,16 @@ export type HistoryEntry =
       readonly refusal: string | null;
     };
 
+/** The row of an effect, as drizzle reads it. */
 export type EffectRecord = typeof effects.$inferSelect;
+/** One append-only event. */
 export type EventRecord = typeof effectEvents.$inferSelect;
+/** One look, as it was recorded. */
 export type EvidenceRecord = typeof evidence.$inferSelect;
+/** One ruling, applied or refused. */
 export type DecisionRow = typeof decisions.$inferSelect;
 
+/** What the ledger holds about one effect. */
 export interface HistorySources {
   readonly row: EffectRecord;
   /** By id. */

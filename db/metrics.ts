@@ -1,5 +1,6 @@
 import type { Ledger } from './connect.ts';
 
+/** Numbers about the whole ledger, at one moment. */
 export interface LedgerMetrics {
   /** Effects by status and class (`none` for calls refused before they had one). */
   readonly counts: readonly { readonly status: string; readonly effectClass: string; readonly count: number }[];

@@ -14,6 +14,7 @@ const TABLE = '__drizzle_migrations';
 /** Any fixed number: the name of the lock under which one migrator runs. */
 const LOCK = 4_711_038_221;
 
+/** What a migration run did. */
 export interface Migrated {
   /** Names of the migrations that this run applied, in order. */
   readonly applied: readonly string[];

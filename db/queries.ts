@@ -31,6 +31,7 @@ export interface EffectSummary extends EffectId {
   readonly holder: 'alive' | 'lapsed' | null;
 }
 
+/** Which effects are listed; what is left out does not narrow. */
 export interface EffectFilter {
   readonly tenant?: string;
   readonly status?: EffectStatus;
@@ -49,6 +50,7 @@ export interface EffectFilter {
   readonly after?: string;
 }
 
+/** One page of a list. */
 export interface EffectPage {
   readonly effects: readonly EffectSummary[];
   /** Null on the last page. */

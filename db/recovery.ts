@@ -25,6 +25,7 @@ export interface Recovered {
   readonly askedAgain: number;
 }
 
+/** Pace of a recovery. */
 export interface RecoveryOptions {
   /** How long the leases are watched at least before nobody counts as alive. Default 3000, the ttl of a lease. */
   readonly watchMs?: number;

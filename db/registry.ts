@@ -9,6 +9,7 @@ import type { Ledger } from './connect.ts';
 import { pageLimit } from './page.ts';
 import { contracts } from './schema.ts';
 
+/** `retiring` and `retired`: no new call is taken. */
 export type ContractState = 'live' | 'retiring' | 'retired';
 
 /** What the registry says about a contract beside its content. */
@@ -24,6 +25,7 @@ export interface ContractEntry {
   readonly publishedAt: Date;
 }
 
+/** One version of a tool. */
 export interface ContractQuery {
   readonly tool: string;
   readonly version: string;

@@ -10,6 +10,7 @@ import type { Ledger } from './connect.ts';
  */
 export const SCHEMA_VERSIONS: SchemaRange = { min: 2, max: 20 };
 
+/** Schema versions that a release can serve, both ends included. */
 export interface SchemaRange {
   readonly min: number;
   readonly max: number;

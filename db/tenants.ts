@@ -5,9 +5,12 @@ import type { Ledger } from './connect.ts';
 import { pageLimit } from './page.ts';
 import { tenants } from './schema.ts';
 
+/** `suspended`: no new call is taken. */
 export const TENANT_STATES = ['active', 'suspended'] as const;
+/** One of {@link TENANT_STATES}. */
 export type TenantState = (typeof TENANT_STATES)[number];
 
+/** Whose calls are taken, and how large their arguments and results may be. */
 export interface Tenant {
   readonly tenant: string;
   readonly state: TenantState;
@@ -16,6 +19,7 @@ export interface Tenant {
   readonly createdAt: Date;
 }
 
+/** What is to be changed; what is left out stays, or gets its default in a new tenant. */
 export interface TenantPut {
   readonly tenant: string;
   /** Default: unchanged, `active` for a new one. */

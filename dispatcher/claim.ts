@@ -15,6 +15,7 @@ import { monotonicMs, sleep } from './clock.ts';
 import type { DispatcherDeps } from './deps.ts';
 import type { Prepared } from './prepare.ts';
 
+/** What became of a claim. `none`: it changed no row, and the call has none. */
 export type ClaimResult =
   | { readonly kind: 'mine' }
   /** A row was there first; it decides. */

@@ -12,6 +12,7 @@ export const DEBUG_POINTS = [
   'looked',
   'verdict_written',
 ] as const;
+/** One of {@link DEBUG_POINTS}. */
 export type DebugPoint = (typeof DEBUG_POINTS)[number];
 
 interface Armed {

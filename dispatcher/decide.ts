@@ -25,6 +25,7 @@ export interface DecideDeps {
   readonly clockMarginMs: number;
 }
 
+/** A person's ruling; the actor is self-declared. */
 export interface DecisionRequest extends Decision {
   /** For `confirm`: what the provider is known to have answered, as stored text. */
   readonly result?: string;

@@ -39,6 +39,7 @@ export interface DispatchEvents {
   verdict?(tool: string, verdict: string): void;
 }
 
+/** What a reconciliation is started with. */
 export interface UnresolvedEffect {
   readonly id: EffectId;
   readonly tool: string;

@@ -27,6 +27,7 @@ export interface Question {
   readonly differedBefore: boolean;
 }
 
+/** What the provider showed, and when it was asked. */
 export interface LookResult extends Observed {
   /** Database clock, read before the look started. */
   readonly askedAtMs: number;

@@ -33,6 +33,7 @@ export interface DispatcherSettings {
   readonly giveUpMs: number;
 }
 
+/** The defaults named above. */
 export const DEFAULT_SETTINGS: DispatcherSettings = Object.freeze({
   beatMs: 1000,
   ttlMs: 3000,

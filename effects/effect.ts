@@ -1,10 +1,13 @@
 import type { EffectClass, JsonObject, JsonValue } from '../contracts/contract.ts';
 
+/** What is known about an effect: claimed, applied, proven not applied, or claimed without proof. */
 export const EFFECT_STATUSES = ['DISPATCHED', 'CONFIRMED', 'NOT_APPLIED', 'UNKNOWN'] as const;
+/** One of {@link EFFECT_STATUSES}. */
 export type EffectStatus = (typeof EFFECT_STATUSES)[number];
 
 /** Why a person is called. `null`/absent: nobody needs to act. */
 export const ATTENTIONS = ['CONFLICT', 'NEEDS_DECISION', 'EXPIRED', 'PARKED'] as const;
+/** One of {@link ATTENTIONS}. */
 export type Attention = (typeof ATTENTIONS)[number];
 
 /** Identity of a call and of its effect. Each part matches `[A-Za-z0-9._-]{1,64}`. */
@@ -58,11 +61,13 @@ export interface Call extends EffectId {
   readonly notAfter?: string;
 }
 
+/** Why an effect is NOT_APPLIED: a code of the error table, or the ledger's own, and a sentence. */
 export interface Refusal {
   readonly code: string;
   readonly message: string;
 }
 
+/** Whose outcome it is; the class is null for a call that was refused before it had one. */
 export interface OutcomeOf {
   readonly effectId: string;
   readonly tool: string;
@@ -90,4 +95,5 @@ export type Outcome =
 
 /** Who settled an effect. */
 export const SETTLED_BY = ['holder', 'late_answer', 'evidence', 'decision', 'admission', 'withdrawal', 'pure'] as const;
+/** One of {@link SETTLED_BY}. */
 export type SettledBy = (typeof SETTLED_BY)[number];

@@ -281,6 +281,7 @@ interface ErrorRow {
   readonly exit: number;
 }
 
+/** A code of the table. */
 export type ErrorCode = keyof typeof ERRORS;
 
 /** Every error Holdfast throws. `place` says where (file:line, JSON Pointer, host:port, statement). Never holds a secret. */
@@ -300,6 +301,7 @@ export class HoldfastError extends Error {
   }
 }
 
+/** True for an error of the table. */
 export function isHoldfastError(error: unknown): error is HoldfastError {
   return error instanceof HoldfastError;
 }

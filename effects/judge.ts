@@ -22,6 +22,7 @@ export type Observation =
   | { readonly kind: 'state'; readonly equal: boolean; readonly differedBefore: boolean }
   | { readonly kind: 'inconclusive'; readonly why: string };
 
+/** What a look is judged by. Instants are database-clock milliseconds. */
 export interface JudgeFacts {
   readonly rule: Pick<EvidenceRule, 'absence' | 'lagMs' | 'retentionMs' | 'by'>;
   readonly inFlightMaxMs: number;
@@ -36,6 +37,7 @@ export interface JudgeFacts {
   readonly clockMarginMs: number;
 }
 
+/** What a look proves. Only the first two move a status; the others plan the next look, or call a person. */
 export type Verdict =
   | { readonly kind: 'CONFIRMED' }
   | { readonly kind: 'ABSENT_SETTLED' }

@@ -5,6 +5,7 @@ import { getPointer } from '../contracts/pointer.ts';
 import { renderJson, renderText, type Scope } from '../contracts/template.ts';
 import type { ProviderAnswer } from './answer.ts';
 
+/** An answer that has a status and a body. */
 export type Response = Extract<ProviderAnswer, { kind: 'response' }>;
 
 /** "Did not happen, or did, or ask again": no class of codes speaks for these (PROTOCOL 5.3). */

@@ -13,8 +13,10 @@ export const MOVERS = [
   'resend',
   'pure',
 ] as const;
+/** One of {@link MOVERS}. */
 export type Mover = (typeof MOVERS)[number];
 
+/** What a move rests on; what is left out is false. */
 export interface MoveFacts {
   /** How often the call was handed to a socket, counting the claim in question. */
   readonly sends: number;
@@ -32,6 +34,7 @@ export interface MoveFacts {
   readonly leaseAlive?: boolean;
 }
 
+/** Whether a move may be made, and the attention it leaves; or why not. */
 export type MoveVerdict =
   | { readonly allowed: true; readonly attention: Attention | null }
   | { readonly allowed: false; readonly why: string };

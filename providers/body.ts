@@ -6,6 +6,7 @@ import type { Secret } from './provider.ts';
 /** No provider's answer is read further than this. */
 export const BODY_BYTES_MAX = 1024 * 1024;
 
+/** A response's body: `whole` up to the limit, or `cut` by the connection. */
 export type Body =
   | { readonly kind: 'whole'; readonly text: string; readonly truncated: boolean }
   | { readonly kind: 'cut'; readonly why: string };

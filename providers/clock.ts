@@ -4,6 +4,7 @@ export interface Mark {
   readonly wall: number;
 }
 
+/** This instant. */
 export function markNow(): Mark {
   return { monotonic: performance.now(), wall: Date.now() };
 }

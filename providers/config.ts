@@ -62,8 +62,10 @@ const mailConfig = z.strictObject({
   domain: z.string().regex(/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/, 'expected a domain name'),
 });
 
+/** The shape of one entry under `providers:`, defaults included. */
 export const providerConfig = z.discriminatedUnion('kind', [httpConfig, mcpConfig, mailConfig]);
 
 /** One entry under `providers:` in the configuration, as it is written. */
 export type ProviderConfig = z.input<typeof providerConfig>;
+/** The same after the check, with its defaults. */
 export type CheckedProviderConfig = z.output<typeof providerConfig>;

@@ -8,6 +8,7 @@ import { type HttpRequest, renderHttp } from './http-render.ts';
 import type { LiveDefinition, ProviderAdapter, ProviderAnswer, RenderedRequest, Scope, SendInput } from './provider.ts';
 import { isHttpSecretPlace, placeSecret } from './secret-place.ts';
 
+/** One HTTP API. */
 export interface HttpProviderOptions {
   readonly name: string;
   /** `http://` or `https://`, with an optional path in front of every contract's path. */

@@ -4,6 +4,7 @@ import { scrub } from './body.ts';
 import type { MailRequest } from './mail-render.ts';
 import type { ProviderAnswer, Secret, SendInput } from './provider.ts';
 
+/** Where mails are looked for. */
 export interface ImapServer {
   readonly host: string;
   readonly port: number;
@@ -12,6 +13,7 @@ export interface ImapServer {
   readonly user: string;
 }
 
+/** A rendered search. */
 export type MailToFind = Extract<MailRequest, { kind: 'find' }>;
 
 /** A header search gives at most a few mails; more would mean that the server does not search. */

@@ -6,6 +6,7 @@ import { scrub } from './body.ts';
 import type { MailRequest } from './mail-render.ts';
 import type { ProviderAnswer, Secret, SendInput } from './provider.ts';
 
+/** Where mails are handed over. */
 export interface SmtpServer {
   readonly host: string;
   readonly port: number;
@@ -17,6 +18,7 @@ export interface SmtpServer {
   readonly user?: string;
 }
 
+/** A rendered mail. */
 export type MailToSend = Extract<MailRequest, { kind: 'send' }>;
 
 const RETRY_MS = 100;

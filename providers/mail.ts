@@ -4,6 +4,7 @@ import { type MailRequest, renderMail } from './mail-render.ts';
 import { type SmtpServer, sendMail } from './mail-send.ts';
 import type { ProviderAdapter, ProviderAnswer, Scope, SendInput } from './provider.ts';
 
+/** One mail system. */
 export interface MailProviderOptions {
   readonly name: string;
   readonly smtp: SmtpServer;

@@ -16,6 +16,7 @@ export function upstreamDigest(definition: JsonObject): Digest {
   return sha256v1(pinned);
 }
 
+/** One tool of a server's list. */
 export interface LiveTool {
   readonly digest: Digest;
   /** What the SDK is told about the tool: without outputSchema, since it would judge the answer after the tool ran. */

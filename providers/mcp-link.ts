@@ -13,9 +13,12 @@ import { flights } from './mcp-flight.ts';
 import type { Secret } from './provider.ts';
 import { placeSecret } from './secret-place.ts';
 
+/** Revisions of the protocol that are spoken. */
 export const MCP_ERAS = ['2025-11-25', '2026-07-28'] as const;
+/** One of {@link MCP_ERAS}. */
 export type McpEra = (typeof MCP_ERAS)[number];
 
+/** A server that is started as a child process; `env` is its whole environment beside the SDK's own safe list. */
 export interface StdioServer {
   readonly command: string;
   readonly args: readonly string[];
@@ -23,6 +26,7 @@ export interface StdioServer {
   readonly cwd?: string;
 }
 
+/** How an MCP server is reached. */
 export interface LinkOptions {
   readonly era: McpEra;
   readonly transport:

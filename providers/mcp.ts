@@ -18,6 +18,7 @@ import type {
 
 export { upstreamDigest } from './mcp-definitions.ts';
 
+/** One MCP server. */
 export interface McpProviderOptions extends Omit<LinkOptions, 'definitionAgeMaxMs' | 'secretAs'> {
   readonly name: string;
   /** How old a look at the live definitions may be before a send. Default 60,000 ms. */

@@ -25,6 +25,7 @@ export type Gate = () => 'go' | 'late';
 /** Asked right after the write: whether to wait for the answer. */
 export type Wrote = () => 'keep' | 'drop';
 
+/** One send: what, under which key and secret, and until when. */
 export interface SendInput {
   readonly contract: Contract;
   readonly request: RenderedRequest;

@@ -5,7 +5,9 @@ import { DEFAULT_SETTINGS, type DispatcherSettings } from '../dispatcher/setting
 import { HoldfastError } from '../effects/errors.ts';
 import { providerConfig } from '../providers/index.ts';
 
+/** What a process serves: calls and the local lane, the queues of its providers, reconciliations and the sweep. */
 export const WORKER_ROLES = ['dispatch', 'providers', 'reconcile'] as const;
+/** One of {@link WORKER_ROLES}. */
 export type WorkerRole = (typeof WORKER_ROLES)[number];
 
 const ms = z.int().min(1).max(86_400_000);
@@ -30,7 +32,7 @@ const settings = z.strictObject({
   give_up_ms: ms.optional(),
 });
 
-/** `holdfast.yaml`: one file for workers, gateway and commands. Strict: unknown keys are refused. */
+/** `holdfast.yaml`: one file for workers and commands. Strict: unknown keys are refused. */
 export const fileShape = z.strictObject({
   /** Names this deployment; part of every effect key, so it can never change. */
   deployment: z
@@ -74,6 +76,7 @@ export const fileShape = z.strictObject({
   allow_unsafe_durability: z.boolean().default(false),
 });
 
+/** The configuration as it was checked, with every default in place. Durations are in milliseconds unless a key says otherwise. */
 export interface HoldfastConfig extends Omit<z.output<typeof fileShape>, 'settings'> {
   readonly settings: DispatcherSettings;
   /** Where it was read from, for messages. */

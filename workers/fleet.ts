@@ -19,10 +19,11 @@ import { connectTemporal, type TemporalParts } from './temporal.ts';
 const CACHED_WORKFLOWS_MAX = 1_000;
 const SWEEP_SCHEDULE = 'sweep';
 
+/** How a process of the fleet starts; all of it may be left out. */
 export interface FleetOptions {
   /** Where the workflow bundle is kept between starts. Default `.holdfast/cache`. */
   readonly cacheDir?: string;
-  /** More workflows to run on the dispatch queue, beside Holdfast's own: a user's workers. */
+  /** What the dispatch queue runs in place of Holdfast's own bundle: it has to hold `dispatchCall` too. Default: Holdfast's own. */
   readonly workflowBundle?: WorkerOptions['workflowBundle'];
 }
 

@@ -13,6 +13,7 @@ const ANSWER_WITHIN_MS = 2_000;
 const WORKFLOW = 1;
 const ACTIVITY = 2;
 
+/** Limits of readiness. */
 export interface HealthOptions {
   /** Age in milliseconds of a worker's newest poll, by the server's clock, above which it is not ready. Default 150000. */
   readonly pollAgeMaxMs?: number;

@@ -4,6 +4,7 @@ import { Fleet, type FleetOptions } from './fleet.ts';
 import { serveHealth } from './health.ts';
 import { workerLogger } from './worker-log.ts';
 
+/** How {@link runWorker} starts and what it tells. */
 export interface WorkerRunOptions extends FleetOptions {
   /** Called once the workers poll: what `holdfast worker` prints. */
   readonly onReady?: (ready: WorkerReady) => void;
@@ -11,6 +12,7 @@ export interface WorkerRunOptions extends FleetOptions {
   readonly stacks?: boolean;
 }
 
+/** A process that polls: what `holdfast worker --json` prints. */
 export interface WorkerReady {
   readonly pid: number;
   /** The lease's process id. */

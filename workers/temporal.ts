@@ -9,6 +9,7 @@ import type { HoldfastConfig } from './config.ts';
 const DEFAULT_ADDRESS = '127.0.0.1:7233';
 const CONNECT_TIMEOUT_MS = 10_000;
 
+/** One connection to Temporal, and what workers and clients on it need. */
 export interface TemporalParts {
   readonly connection: NativeConnection;
   /** On the workers' own connection, which is what eager starts need. */

@@ -1,6 +1,7 @@
 import type { CallInput, DispatchResult } from '../activities/types.ts';
 import { type DispatchOptions, dispatchFromWorkflow } from './dispatch.ts';
 
+/** The one argument of {@link dispatchCall}. */
 export interface DispatchCallInput {
   readonly call: CallInput;
   readonly options?: DispatchOptions;

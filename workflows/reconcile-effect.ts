@@ -18,11 +18,16 @@ import type { EffectId } from '../effects/effect.ts';
 import { type DecidePayload, decideInputFrom, whyMalformed } from './decide-payload.ts';
 import { currentDetails } from './details.ts';
 
+/** Rules by hand; answered with what became of it. Lost while no worker polls. */
 export const decideUpdate = defineUpdate<DecideAnswer, [DecidePayload]>('decide');
+/** Rules by hand without an answer; durable while no worker polls. */
 export const decideSignal = defineSignal<[DecidePayload]>('decide');
+/** Asks for a look at once; remembered when one is under way. */
 export const checkNowSignal = defineSignal<[{ actor?: string }?]>('checkNow');
+/** What is known about the effect; null before the first look. */
 export const effectQuery = defineQuery<ReconcileStep | null>('effect');
 
+/** The one argument of {@link reconcileEffect}. */
 export interface ReconcileInput {
   readonly id: EffectId;
   /** Carried over continue-as-new: a look was asked for and not yet made. */
