@@ -474,8 +474,24 @@ describe('6.6 with which credential is asked', () => {
     expect(shop.asks.at(-1)?.secret).toBe('Bearer secret-v2');
   });
 
+  test('the newest version of the same account, also by a process that knew the one before', async () => {
+    const secret = { version: 'v2', value: 'secret-v2' };
+    const process = await withSecret('v2', { secret });
+    shop.onSend = (ask) => {
+      shop.apply(ask);
+      return 'drop';
+    };
+    const call = callOf(contract);
+    await process.dispatcher.dispatch(call);
+    await settled();
+    await rotate('v2b', 'acct-1');
+    Object.assign(secret, { version: 'v2b', value: 'secret-v2b' });
+    expect((await process.reconcile(call)).status).toBe('CONFIRMED');
+    expect(shop.asks.at(-1)?.secret).toBe('Bearer secret-v2b');
+  });
+
   test('a version of another account sees nothing that counts: INCONCLUSIVE, and nobody is asked', async () => {
-    const sender = await withSecret('v2');
+    const sender = await withSecret('v2b');
     shop.onSend = () => 'drop';
     const call = callOf(contract);
     await sender.dispatcher.dispatch(call);
