@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Worker } from '@temporalio/worker';
+import { HoldfastError } from '../effects/errors.ts';
 import type { Fleet } from './fleet.ts';
 
 /** Without a successful lease beat for this long the process is not ready: it could not send. */
@@ -24,6 +25,9 @@ export interface HealthOptions {
  * `/metrics`. Readiness reads the workers' own state, since a FAILED worker in a living process is not ready
  * (temporalio/sdk-typescript#290), and the age of their polls as the server saw them: a worker whose polls are refused
  * tries for ever and stays RUNNING.
+ *
+ * @param port 0: any free one; the answer says which.
+ * @throws HoldfastError `bad_config` when the port is taken, or the host is none of this machine.
  */
 export async function serveHealth(
   fleet: Fleet,
@@ -145,7 +149,10 @@ function json(status: number, value: unknown): Reply {
 
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const message = `the probes cannot listen on ${host}:${port} (${error.code})`;
+      reject(new HoldfastError('bad_config', message, { place: 'worker.health_port', cause: error }));
+    });
     server.listen(port, host, () => resolve());
   });
 }

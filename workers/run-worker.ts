@@ -24,8 +24,8 @@ export interface WorkerReady {
 
 /**
  * Runs one process of the fleet until SIGINT or SIGTERM, then shuts it down: stop polling, finish or settle,
- * end the lease (PROTOCOL 3.5). A second signal ends the process at once. Throws what {@link Fleet.open} throws,
- * and rethrows when a Temporal worker fails.
+ * end the lease (PROTOCOL 3.5). A second signal ends the process at once. Throws what {@link Fleet.open} and
+ * {@link serveHealth} throw, and rethrows when a Temporal worker fails.
  */
 export async function runWorker(config: HoldfastConfig, options: WorkerRunOptions = {}): Promise<void> {
   Runtime.install({ logger: workerLogger(options.stacks ?? false), shutdownSignals: [] });
