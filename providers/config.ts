@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { MCP_ERAS } from './mcp-link.ts';
+import { isHttpSecretPlace, isStdioSecretPlace } from './secret-place.ts';
 
 /**
  * A provider in the configuration file, by `kind`. Strict: an unknown key is refused. Secrets never stand here;
@@ -42,8 +43,8 @@ const mcpConfig = z
       context.addIssue({ code: 'custom', path: ['stdio'], message: 'needs exactly one of stdio and http' });
       return;
     }
-    const fits = config.stdio ? /^env [A-Za-z_][A-Za-z0-9_]*$/ : /^(?:bearer|header [!#$%&'*+.^_`|~0-9A-Za-z-]+)$/;
-    if (config.secret_as !== undefined && !fits.test(config.secret_as)) {
+    const fits = config.stdio ? isStdioSecretPlace : isHttpSecretPlace;
+    if (config.secret_as !== undefined && !fits(config.secret_as)) {
       const message = config.stdio ? 'expected env NAME' : 'expected bearer, or header NAME';
       context.addIssue({ code: 'custom', path: ['secret_as'], message });
     }

@@ -15,6 +15,7 @@ export const CONNECTION_HEADERS = new Set([
   'transfer-encoding',
   'upgrade',
 ]);
+
 /** Where the effect key travels in an HTTP request. */
 export interface KeyPlace {
   readonly in: 'header' | 'query' | 'body';

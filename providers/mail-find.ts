@@ -2,6 +2,7 @@ import { type FetchMessageObject, ImapFlow } from 'imapflow';
 import type { JsonObject } from '../contracts/contract.ts';
 import { scrub } from './body.ts';
 import type { MailRequest } from './mail-render.ts';
+import { isLoopback, LATE, TIMED_OUT } from './mail-server.ts';
 import type { ProviderAnswer, Secret, SendInput } from './provider.ts';
 
 /** Where mails are looked for. */
@@ -18,7 +19,6 @@ export type MailToFind = Extract<MailRequest, { kind: 'find' }>;
 
 /** A header search gives at most a few mails; more would mean that the server does not search. */
 const CANDIDATES_MAX = 100;
-const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/;
 
 /** Looks for a mail by its exact Message-ID. Reads only. */
 export async function findMail(server: ImapServer, look: MailToFind, input: SendInput): Promise<ProviderAnswer> {
@@ -32,15 +32,11 @@ export async function findMail(server: ImapServer, look: MailToFind, input: Send
   client.on('error', () => undefined);
   try {
     await client.connect();
-    if (input.gate() !== 'go') {
-      return { kind: 'not_sent', why: 'the send-by time had passed when the connection stood', code: 'late' };
-    }
+    if (input.gate() !== 'go') return LATE;
     input.wrote();
     return await search(client, look);
   } catch (error) {
-    return timedOut
-      ? { kind: 'no_answer', why: 'no answer within the time limit' }
-      : failed(error as Error, input.secret);
+    return timedOut ? { kind: 'no_answer', why: TIMED_OUT } : failed(error as Error, input.secret);
   } finally {
     clearTimeout(timer);
     client.close();
@@ -52,7 +48,7 @@ function open(server: ImapServer, input: SendInput): ImapFlow {
     host: server.host,
     port: server.port,
     secure: server.secure ?? false,
-    ...(server.secure !== true && { doSTARTTLS: !LOOPBACK.test(server.host) }),
+    ...(server.secure !== true && { doSTARTTLS: !isLoopback(server.host) }),
     auth: { user: server.user, pass: input.secret?.value ?? '' },
     connectionTimeout: input.connectWithinMs,
     greetingTimeout: input.connectWithinMs,

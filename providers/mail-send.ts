@@ -4,6 +4,7 @@ import SMTPConnection, { type SentMessageInfo, type SMTPError } from 'nodemailer
 import type { JsonObject } from '../contracts/contract.ts';
 import { scrub } from './body.ts';
 import type { MailRequest } from './mail-render.ts';
+import { isLoopback, LATE, TIMED_OUT } from './mail-server.ts';
 import type { ProviderAnswer, Secret, SendInput } from './provider.ts';
 
 /** Where mails are handed over. */
@@ -22,8 +23,6 @@ export interface SmtpServer {
 export type MailToSend = Extract<MailRequest, { kind: 'send' }>;
 
 const RETRY_MS = 100;
-const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/;
-const TIMED_OUT = 'no answer within the time limit';
 
 /**
  * Sends one mail over one connection in one transaction. The gate is asked after greeting and login,
@@ -36,9 +35,7 @@ export async function sendMail(server: SmtpServer, mail: MailToSend, input: Send
   if (connected.kind !== 'connected') return connected;
   const { connection } = connected;
   try {
-    if (input.gate() !== 'go') {
-      return { kind: 'not_sent', why: 'the send-by time had passed when the connection stood', code: 'late' };
-    }
+    if (input.gate() !== 'go') return LATE;
     return await transact(connection, mail, message, input);
   } finally {
     leave(connection);
@@ -90,7 +87,7 @@ async function connectWithin(
 
 function connect(server: SmtpServer, mail: MailToSend, secret: Secret | null, withinMs: number): Promise<Connected> {
   return new Promise((resolve) => {
-    const plain = server.secure !== true && (server.lmtp === true || LOOPBACK.test(server.host));
+    const plain = server.secure !== true && (server.lmtp === true || isLoopback(server.host));
     const connection = new SMTPConnection({
       host: server.host,
       port: server.port,

@@ -11,7 +11,7 @@ import { Definitions } from './mcp-definitions.ts';
 import { fetchOver } from './mcp-fetch.ts';
 import { flights } from './mcp-flight.ts';
 import type { Secret } from './provider.ts';
-import { placeSecret } from './secret-place.ts';
+import { isStdioSecretPlace, placeSecret } from './secret-place.ts';
 
 /** Revisions of the protocol that are spoken. */
 export const MCP_ERAS = ['2025-11-25', '2026-07-28'] as const;
@@ -141,8 +141,8 @@ class WatchedStdio extends StdioClientTransport {
 }
 
 function stdioTransport(server: StdioServer, secretAs: string, secret: Secret | null): MadeTransport {
-  if (secret !== null && !/^env [A-Za-z_][A-Za-z0-9_]*$/.test(secretAs)) {
-    throw new Error(`a secret for a stdio server travels in its environment: set secret_as to env NAME`);
+  if (secret !== null && !isStdioSecretPlace(secretAs)) {
+    throw new Error('a secret for a stdio server travels in its environment: set secret_as to env NAME');
   }
   const env = { ...server.env, ...(secret && { [secretAs.replace(/^env /, '')]: secret.value }) };
   const transport = new WatchedStdio({

@@ -6,6 +6,11 @@ export function isHttpSecretPlace(secretAs: string): boolean {
   return secretAs === 'bearer' || /^header [!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(secretAs);
 }
 
+/** True for what `secretAs` may say about a server that is a child process: `env NAME`. */
+export function isStdioSecretPlace(secretAs: string): boolean {
+  return /^env [A-Za-z_][A-Za-z0-9_]*$/.test(secretAs);
+}
+
 /**
  * The header that carries the secret; none without a secret.
  * Throws HoldfastError `bad_config` when `secretAs` is neither `bearer` nor `header NAME`.
