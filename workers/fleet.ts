@@ -6,6 +6,7 @@ import { createReconcileActivities } from '../activities/reconcile-activities.ts
 import { Reconciliations } from '../client/reconciliations.ts';
 import { ensureSearchAttributes } from '../client/search-attributes.ts';
 import type { Ledger } from '../db/connect.ts';
+import type { UnresolvedEffect } from '../dispatcher/deps.ts';
 import { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { HoldfastError } from '../effects/errors.ts';
 import { taskQueues } from '../workflows/queues.ts';
@@ -71,60 +72,13 @@ export class Fleet {
     ledger: Ledger,
     temporal: TemporalParts,
   ): Promise<Fleet> {
-    const queues = taskQueues(config.queue_prefix);
-    const reconciliations = new Reconciliations(temporal.client, queues.reconcile);
+    const reconciliations = new Reconciliations(temporal.client, taskQueues(config.queue_prefix).reconcile);
     const metrics = new Metrics();
     const events = metrics.events((effect) => reconciliations.startSoon(effect));
     const deps = dispatcherDeps(config, ledger, events);
     const dispatcher = await Dispatcher.start(deps, { host: hostname(), roles: config.worker.roles });
     try {
-      const own = options.workflowBundle ?? (await loadWorkflowBundle(options.cacheDir ?? '.holdfast/cache'));
-      const reconcileBundle =
-        options.workflowBundle === undefined ? own : await loadWorkflowBundle(options.cacheDir ?? '.holdfast/cache');
-      const dispatchActivities = createDispatchActivities({ dispatcher, providerQueue: queues.provider });
-      const reconcileActivities = createReconcileActivities({
-        dispatcher,
-        nudge: (effect) => reconciliations.nudge(effect),
-      });
-      const base = {
-        connection: temporal.connection,
-        namespace: temporal.namespace,
-        dataConverter: temporal.dataConverter,
-        maxConcurrentActivityTaskExecutions: config.worker.activities_max,
-        maxConcurrentLocalActivityExecutions: config.worker.activities_max,
-        shutdownGraceTime: config.settings.shutdownMs,
-        // An activity waits for its flight, whatever it is told: without this the worker would wait as long.
-        shutdownForceTime: config.settings.shutdownMs + config.settings.giveUpMs,
-      };
-      const cached = { maxCachedWorkflows: cachedWorkflows(CACHED_WORKFLOWS_MAX) };
-      const { roles } = config.worker;
-      const workers: Worker[] = [];
-      if (roles.includes('dispatch')) {
-        const activities = { ...dispatchActivities };
-        workers.push(
-          await Worker.create({ ...base, ...cached, taskQueue: queues.dispatch, workflowBundle: own, activities }),
-        );
-      }
-      if (roles.includes('providers')) {
-        for (const name of deps.providers.keys()) {
-          workers.push(
-            await Worker.create({ ...base, taskQueue: queues.provider(name), activities: dispatchActivities }),
-          );
-        }
-      }
-      if (roles.includes('reconcile')) {
-        const activities = { ...reconcileActivities };
-        workers.push(
-          await Worker.create({
-            ...base,
-            ...cached,
-            taskQueue: queues.reconcile,
-            workflowBundle: reconcileBundle,
-            activities,
-          }),
-        );
-        await ensureSweepSchedule(temporal, config, queues.reconcile);
-      }
+      const workers = await buildWorkers({ config, options, temporal, dispatcher, reconciliations });
       return new Fleet({ config, ledger, dispatcher, temporal, metrics, workers });
     } catch (error) {
       await dispatcher.stop();
@@ -154,6 +108,56 @@ export class Fleet {
     await this.temporal.connection.close();
     await this.ledger.close();
   }
+}
+
+interface WorkerParts {
+  readonly config: HoldfastConfig;
+  readonly options: FleetOptions;
+  readonly temporal: TemporalParts;
+  readonly dispatcher: Dispatcher;
+  readonly reconciliations: Reconciliations;
+}
+
+/** A worker for each queue of the process's roles. They do not poll yet. */
+async function buildWorkers(parts: WorkerParts): Promise<Worker[]> {
+  const { config, options, temporal, dispatcher, reconciliations } = parts;
+  const queues = taskQueues(config.queue_prefix);
+  const base = workerOptions(config, temporal);
+  const cached = { ...base, maxCachedWorkflows: cachedWorkflows(CACHED_WORKFLOWS_MAX) };
+  const bundle = await loadWorkflowBundle(options.cacheDir ?? '.holdfast/cache');
+  const { roles } = config.worker;
+  const activities = createDispatchActivities({ dispatcher, providerQueue: queues.provider });
+  const workers: Worker[] = [];
+  if (roles.includes('dispatch')) {
+    const workflowBundle = options.workflowBundle ?? bundle;
+    workers.push(await Worker.create({ ...cached, taskQueue: queues.dispatch, workflowBundle, activities }));
+  }
+  if (roles.includes('providers')) {
+    for (const name of dispatcher.deps.providers.keys()) {
+      workers.push(await Worker.create({ ...base, taskQueue: queues.provider(name), activities }));
+    }
+  }
+  if (roles.includes('reconcile')) {
+    const nudge = (effect: UnresolvedEffect) => reconciliations.nudge(effect);
+    const reconciling = createReconcileActivities({ dispatcher, nudge });
+    const taskQueue = queues.reconcile;
+    workers.push(await Worker.create({ ...cached, taskQueue, workflowBundle: bundle, activities: reconciling }));
+    await ensureSweepSchedule(temporal, config, taskQueue);
+  }
+  return workers;
+}
+
+function workerOptions(config: HoldfastConfig, { connection, namespace, dataConverter }: TemporalParts) {
+  return {
+    connection,
+    namespace,
+    dataConverter,
+    maxConcurrentActivityTaskExecutions: config.worker.activities_max,
+    maxConcurrentLocalActivityExecutions: config.worker.activities_max,
+    shutdownGraceTime: config.settings.shutdownMs,
+    // An activity waits for its flight, whatever it is told: without this the worker would wait as long.
+    shutdownForceTime: config.settings.shutdownMs + config.settings.giveUpMs,
+  };
 }
 
 /** Without a cache a stuck local activity would be replayed on each task (PROTOCOL 8.2): asserted, not hoped for. */
