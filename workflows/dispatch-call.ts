@@ -8,6 +8,6 @@ export interface DispatchCallInput {
 }
 
 /** One call from outside Temporal that goes on without its caller; id `call:<tenant>:<run>:<call>`. */
-export async function dispatchCall(input: DispatchCallInput): Promise<DispatchResult> {
+export function dispatchCall(input: DispatchCallInput): Promise<DispatchResult> {
   return dispatchFromWorkflow(input.call, input.options);
 }

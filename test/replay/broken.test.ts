@@ -52,8 +52,7 @@ async function replay(bundle: { code: string }, name: string): Promise<void> {
 test('a timer before each call is noticed', async () => {
   const bundle = await bundleWith([
     { file: 'workflows/dispatch.ts', from: '  patched,', to: '  patched,\n  sleep,' },
-    { file: 'workflows/dispatch.ts', from: 'await viaLane(', to: 'await sleep(1);\n    const result = await viaLane(' },
-    { file: 'workflows/dispatch.ts', from: 'const result = await sleep(1);', to: 'await sleep(1);' },
+    { file: 'workflows/dispatch.ts', from: 'const result = await (', to: 'await sleep(1);\n  const result = await (' },
   ]);
   for (const name of ['dispatch-call-local', 'user-workflow-local', 'user-workflow-activity']) {
     await expect(replay(bundle, name), name).rejects.toThrow(DeterminismViolationError);
