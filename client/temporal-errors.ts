@@ -21,6 +21,10 @@ export function translateTemporal(error: unknown): HoldfastError {
       { cause: error },
     );
   }
+  // A fault of code, here or in the SDK: nothing that waiting for Temporal would mend.
+  if (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError) {
+    return new HoldfastError('internal', `${error.name}: ${error.message}`, { cause: error });
+  }
   return new HoldfastError('temporal_unreachable', `no answer from Temporal: ${(error as Error).message}`, {
     cause: error,
   });

@@ -44,6 +44,7 @@ export interface Ledger {
   close(): Promise<void>;
 }
 
+/** How a ledger is opened; everything has a default. */
 export interface LedgerOptions {
   /** Shows in pg_stat_activity. Default `holdfast`. */
   readonly applicationName?: string;
@@ -61,6 +62,7 @@ export interface LedgerOptions {
   readonly role?: string | null;
 }
 
+/** Default limit of a statement on the server, in milliseconds. */
 export const STATEMENT_TIMEOUT_MS = 5_000;
 const CLOSE_WAIT_S = 2;
 

@@ -12,6 +12,7 @@ export interface HotPath {
   confirm(settlement: Settlement): Promise<boolean>;
 }
 
+/** The hot path of one ledger: its statements on `sql`, each run by `run` with its deadline and translated errors. */
 export function hotPath(run: Ledger['run'], sql: LedgerSql): HotPath {
   const admitAll = (all: readonly Admission[]) => run('admit', async () => those(all, await admit(sql, all)));
   const confirmAll = (all: readonly Settlement[]) =>

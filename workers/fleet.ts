@@ -99,14 +99,19 @@ export class Fleet {
   }
 
   async #stop(): Promise<void> {
+    // A worker that never ran keeps its connection: it gives it back only by running and shutting down.
+    const ended = this.run().catch(() => undefined);
     for (const worker of this.workers) {
       if (worker.getState() === 'RUNNING') worker.shutdown();
     }
-    await this.#running?.catch(() => undefined);
-    await this.dispatcher.stop();
-    await Promise.all([...this.dispatcher.deps.providers.values()].map((provider) => provider.close()));
-    await this.temporal.connection.close();
-    await this.ledger.close();
+    await ended;
+    try {
+      await this.dispatcher.stop();
+      await Promise.all([...this.dispatcher.deps.providers.values()].map((provider) => provider.close()));
+      await this.temporal.connection.close();
+    } finally {
+      await this.ledger.close();
+    }
   }
 }
 

@@ -31,7 +31,11 @@ export async function runWorker(config: HoldfastConfig, options: WorkerRunOption
   Runtime.install({ logger: workerLogger(options.stacks ?? false), shutdownSignals: [] });
   const fleet = await Fleet.open(config, options);
   const { health_port: healthPort, health_host: healthHost } = config.worker;
-  const health = healthPort === undefined ? undefined : await serveHealth(fleet, healthHost, healthPort);
+  const serving = healthPort === undefined ? undefined : serveHealth(fleet, healthHost, healthPort);
+  const health = await serving?.catch(async (error: unknown) => {
+    await fleet.stop();
+    throw error;
+  });
   const stop = new Promise<void>((resolve) => {
     const onSignal = () => {
       process.once('SIGINT', () => process.exit(130));
