@@ -79,7 +79,7 @@ async function list(options: ListOptions): Promise<void> {
   const at = await places(options);
   const page = await withLedger(at, (ledger) => listEffects(ledger, filter));
   if (options.json) return printJson(page);
-  if (page.effects.length === 0) return print(options.stuck ? 'Nothing is stuck.' : 'No such effect.');
+  if (page.effects.length === 0) return print(options.stuck ? 'Nothing is stuck.' : 'No effect fits.');
   print(table(['EFFECT', 'STATUS', 'TOOL', 'CLASS', 'AGE', 'NOTE'], page.effects.map(rowOf)));
   print(styled('dim', hintOf(page, options, at)));
 }

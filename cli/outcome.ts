@@ -50,7 +50,14 @@ function refusalOf({ reason, effectId }: Outcome & { status: 'NOT_APPLIED' }): H
   return new HoldfastError('refused_by_provider', `${reason.code}: ${reason.message}`, { place: effectId });
 }
 
-function unknownOf({ effectId, message, attention, nextLookAt }: Outcome & { status: 'UNKNOWN' }): HoldfastError {
+function unknownOf(outcome: Outcome & { status: 'UNKNOWN' }): HoldfastError {
+  const { effectId, effectClass, message, attention, nextLookAt } = outcome;
+  if (effectClass === null) {
+    return new HoldfastError('outcome_unknown', message, {
+      place: effectId,
+      next: 'repeat this very command, the same call id is safe; see that a worker is up which has the provider in its configuration',
+    });
+  }
   const look = nextLookAt === null ? '' : `; next look ${relative(nextLookAt)}`;
   const person = attention === null ? '' : `; it needs a person (${attention})`;
   return new HoldfastError('outcome_unknown', `${message}${look}${person}`, {

@@ -25,6 +25,11 @@ type Result = 'killed' | 'killed (hung)' | 'SURVIVED' | 'BROKEN';
 
 async function main(): Promise<number> {
   const args = process.argv.slice(2);
+  const unknown = args.find((arg) => arg.startsWith('-') && !/^--(check|page|jobs=\d+)$/.test(arg));
+  if (unknown !== undefined) {
+    console.error(`${unknown} is no option. npm run mutants [-- RULE… --check --page --jobs=N]`);
+    return 2;
+  }
   const rules = args.filter((arg) => !arg.startsWith('--'));
   const jobs = Number(args.find((arg) => arg.startsWith('--jobs='))?.slice(7) ?? 2);
   const mutants = readMutants();

@@ -154,7 +154,7 @@ async function whyRefused(
   if (row.status !== 'UNKNOWN' || to !== 'NOT_APPLIED' || d.force) return null;
   const settleAt = await earliestNotApplied(deps, row);
   if (row.nowMs >= settleAt) return null;
-  return `the request may still take effect until ${new Date(settleAt).toISOString()}; "not applied" before that needs force`;
+  return `the request may still take effect until ${new Date(settleAt).toISOString()}; "not applied" before that has to be forced (--force, or force: true)`;
 }
 
 /** PROTOCOL 6.3's settle_at, with lag 0 where the contract cannot be loaded or asks for no evidence. */

@@ -110,7 +110,7 @@ function settlementOf(
         reason: 'the provider accepted it and works on it',
       };
     case 'refused':
-      return definite(claim, base, 'refused_by_provider', `${answer.code}: ${answer.message}`, { refused: true });
+      return definite(claim, base, 'refused_by_provider', refusalText(answer), { refused: true });
     case 'not_sent':
       return woke
         ? definite(claim, base, 'sent_too_late', 'the worker woke after its send-by time and stayed silent', {
@@ -120,6 +120,11 @@ function settlementOf(
     case 'no_answer':
       return { ...base, to: 'UNKNOWN', reason: answer.why, providerRef: answer.reference ?? null };
   }
+}
+
+/** The provider's words; its own code first, where it has one. */
+function refusalText({ code, message }: Extract<Answer, { kind: 'refused' }>): string {
+  return code === 'refused_by_provider' ? message : `${code}: ${message}`;
 }
 
 /** NOT_APPLIED where the table of moves allows it; else an earlier send may have been applied. */

@@ -244,7 +244,7 @@ describe('7 what a person may rule', () => {
     const decide = ruling(await world.row(id));
     expect(await decideIn(world, decide({ ruling: 'not_applied' }))).toMatchObject({
       applied: false,
-      refusal: expect.stringContaining('needs force'),
+      refusal: expect.stringContaining('has to be forced'),
     });
     expect(
       await decideIn(world, decide({ ruling: 'not_applied', force: true, decisionId: `f-${id.call}` })),

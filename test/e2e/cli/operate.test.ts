@@ -118,7 +118,7 @@ describe('operating with the shipped command, without a fleet', () => {
   it('refuses "not applied" as long as the request may still take effect', async () => {
     const ran = await holdfast.run(['effect', 'not-applied', ID, '--actor', 'ann', '--reason', 'gone'], NO_TEMPORAL);
     expect({ exit: ran.exit, code: errorIn(ran).code }).toEqual({ exit: 3, code: 'decision_refused' });
-    expect(errorIn(ran).message).toContain('needs force');
+    expect(errorIn(ran).message).toContain('has to be forced');
   });
 
   it('takes a decision with fleet and Temporal down, says that the workflow was not told, and applies it once', async () => {
