@@ -278,7 +278,7 @@ allow_unsafe_durability: true
     expect(await run(['db', 'migrate'], { DATABASE_URL: unmigrated.url })).toMatchObject({ exit: 0, stderr: '' });
     expect(await run(['effect', 'list'], { DATABASE_URL: unmigrated.url })).toMatchObject({
       exit: 0,
-      stdout: 'No such effect.\n',
+      stdout: 'No effect fits.\n',
     });
   });
 
