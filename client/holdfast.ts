@@ -19,7 +19,7 @@ import { HoldfastError } from '../effects/errors.ts';
 import type { dispatchCall } from '../workflows/dispatch-call.ts';
 import { taskQueues } from '../workflows/queues.ts';
 import { Reconciliations } from './reconciliations.ts';
-import { translateTemporal } from './temporal-errors.ts';
+import { endedByOperator, translateTemporal } from './temporal-errors.ts';
 
 export interface HoldfastOptions {
   readonly ledger: Ledger;
@@ -85,7 +85,7 @@ export class Holdfast {
     const outcome = await way.call(this, call, hashes, waitMs);
     const leftMs = until - performance.now();
     // Once the wait is over there may be no row yet: then what was heard stands. A timer may fire a millisecond early.
-    if (outcome.status !== 'UNKNOWN' || leftMs <= 1) return outcome;
+    if (outcome.status !== 'UNKNOWN' || outcome.effectClass === null || leftMs <= 1) return outcome;
     return this.outcome(call, leftMs);
   }
 
@@ -141,6 +141,8 @@ export class Holdfast {
         watch.abort();
       }
     } catch (error) {
+      // The row tells what became of the call, not the workflow (rule 6).
+      if (endedByOperator(error)) return this.#notYet(call, argsHash);
       throw translateTemporal(error);
     }
   }

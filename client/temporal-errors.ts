@@ -1,6 +1,12 @@
 import { WorkflowFailedError } from '@temporalio/client';
-import { ApplicationFailure } from '@temporalio/common';
+import { ApplicationFailure, CancelledFailure, TerminatedFailure } from '@temporalio/common';
 import { ERRORS, type ErrorCode, HoldfastError, isHoldfastError } from '../effects/errors.ts';
+
+/** True when an operator ended the workflow (terminate, reset, cancel): that says nothing about the call. */
+export function endedByOperator(error: unknown): boolean {
+  if (!(error instanceof WorkflowFailedError)) return false;
+  return error.cause instanceof TerminatedFailure || error.cause instanceof CancelledFailure;
+}
 
 /** What a call through Temporal threw, as a HoldfastError: the failure's type is the code; all else is Temporal being away. */
 export function translateTemporal(error: unknown): HoldfastError {

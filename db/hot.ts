@@ -1,3 +1,4 @@
+import { effectIdText } from '../effects/effect.ts';
 import type { Ledger, LedgerSql } from './connect.ts';
 import { isConnectionDoubt, sqlStateOf } from './errors.ts';
 import { Group } from './group.ts';
@@ -14,15 +15,28 @@ export interface HotPath {
 
 /** The hot path of one ledger: its statements on `sql`, each run by `run` with its deadline and translated errors. */
 export function hotPath(run: Ledger['run'], sql: LedgerSql): HotPath {
-  const admitAll = (all: readonly Admission[]) => run('admit', async () => those(all, await admit(sql, all)));
-  const confirmAll = (all: readonly Settlement[]) =>
-    run('settle', async () => those(all, await settleConfirmed(sql, all)));
+  // In one order wherever they come from: two processes that record the same calls, or equal ones, in other orders would
+  // lock each other out.
+  const admitAll = (given: readonly Admission[]) => {
+    const all = sorted(given, (a) => `${a.id.tenant} ${a.tool} ${a.argsHash.toString('hex')} ${effectIdText(a.id)}`);
+    return run('admit', async () => those(all, await admit(sql, all)));
+  };
+  const confirmAll = (given: readonly Settlement[]) => {
+    const all = sorted(given, (s) => effectIdText(s.id));
+    return run('settle', async () => those(all, await settleConfirmed(sql, all)));
+  };
   const admissions = new Group(admitAll, refused);
   const settlements = new Group(confirmAll, refused);
   return {
     admit: async (one) => (one.resources.length === 0 ? admissions.add(one) : (await admitAll([one])).has(one)),
     confirm: (one) => settlements.add(one),
   };
+}
+
+function sorted<T>(items: readonly T[], keyOf: (item: T) => string): readonly T[] {
+  if (items.length === 1) return items;
+  const keyed = items.map((item) => ({ item, key: keyOf(item) }));
+  return keyed.sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ item }) => item);
 }
 
 function those<T extends { readonly nonce: string }>(all: readonly T[], nonces: ReadonlySet<string>): ReadonlySet<T> {

@@ -5,7 +5,14 @@ import { digestBytes, isDigest, sha256Bytes } from '../contracts/digest.ts';
 import { effectiveClass } from '../contracts/effective-class.ts';
 import { compileSchema } from '../contracts/json-schema.ts';
 import type { Scope } from '../contracts/template.ts';
-import { type Call, type EffectId, effectIdText, isIdPart } from '../effects/effect.ts';
+import {
+  type Call,
+  type EffectId,
+  effectIdText,
+  HUMAN_TEXT_CHARS_MAX,
+  isHumanText,
+  isIdPart,
+} from '../effects/effect.ts';
 import { effectKey } from '../effects/effect-key.ts';
 import { type ErrorCode, HoldfastError, isHoldfastError } from '../effects/errors.ts';
 import type { ProviderAdapter, RenderedRequest, Secret } from '../providers/provider.ts';
@@ -84,6 +91,16 @@ export function hashCall(call: Call): CallHashes {
   }
   if (typeof call.tool !== 'string' || typeof call.version !== 'string') {
     throw new HoldfastError('bad_input', 'a call names tool and version as text', { place: '/tool' });
+  }
+  for (const part of ['tool', 'version'] as const) {
+    if (/\p{Cc}/u.test(call[part]))
+      throw new HoldfastError('bad_input', `${part} holds a control character`, { place: `/${part}` });
+  }
+  for (const part of ['actor', 'reason'] as const) {
+    if (call.override !== undefined && !isHumanText(call.override[part]))
+      throw new HoldfastError('bad_input', `an override names its ${part} in 1 to ${HUMAN_TEXT_CHARS_MAX} characters`, {
+        place: `/override/${part}`,
+      });
   }
   if (call.digest !== undefined && !isDigest(call.digest)) {
     throw new HoldfastError('bad_input', 'the digest has not the form sha256/v1:<64 hex>', { place: '/digest' });

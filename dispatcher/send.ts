@@ -1,7 +1,7 @@
 import { canonicalJson } from '../contracts/canonical-json.ts';
 import type { Contract, EffectClass, JsonValue } from '../contracts/contract.ts';
 import { markSentLate, type Settlement } from '../db/statements/index.ts';
-import type { Answer } from '../effects/answer.ts';
+import type { Answer, ProviderAnswer } from '../effects/answer.ts';
 import type { EffectId, EffectKey } from '../effects/effect.ts';
 import { readAnswer } from '../effects/read-answer.ts';
 import { transition } from '../effects/transition.ts';
@@ -41,6 +41,9 @@ export async function sendClaimed(deps: DispatcherDeps, lease: FleetLease, claim
   let marked: Promise<void> | undefined;
   await debugPoint('before_first_byte', claim.id.call);
   deps.events.sent?.(claim.contract.tool);
+  // The claim may have taken all the time there is: then the provider is not even connected to, let alone blamed.
+  woke = late();
+  if (woke) return settlementOf(deps, claim, { kind: 'not_sent', why: 'late' }, woke, lease.processId);
   const answer = await claim.provider.send({
     contract: claim.contract,
     request: claim.request,
@@ -69,8 +72,23 @@ export async function sendClaimed(deps: DispatcherDeps, lease: FleetLease, claim
   });
   await debugPoint('answered', claim.id.call);
   await marked;
-  const settlement = settlementOf(deps, claim, readAnswer(claim.contract, answer), woke, lease.processId);
-  return { ...settlement, sentLate };
+  return { ...settlementFor(deps, claim, answer, woke, lease.processId), sentLate };
+}
+
+/** An answer that cannot be read or encoded is one that says nothing: never a reason to leave a claim without a settlement. */
+function settlementFor(
+  deps: DispatcherDeps,
+  claim: HeldClaim,
+  answer: ProviderAnswer,
+  woke: boolean,
+  actor: string,
+): Settlement {
+  try {
+    return settlementOf(deps, claim, readAnswer(claim.contract, answer), woke, actor);
+  } catch {
+    const why = 'the provider answered, and its answer could not be read';
+    return settlementOf(deps, claim, { kind: 'no_answer', why }, woke, actor);
+  }
 }
 
 const NOTHING = {

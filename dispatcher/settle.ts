@@ -27,7 +27,7 @@ export async function writeSettlement(
   settlement: Settlement,
   attempt: { onRetry?: (error: unknown) => void } = {},
 ): Promise<EffectRow | undefined> {
-  let wanted = settlement;
+  let wanted: Settlement & { readonly bare?: true } = settlement;
   for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(2 * waitMs, RETRY_MAX_MS)) {
     try {
       const other = await tryOnce(deps, wanted);
@@ -39,11 +39,29 @@ export async function writeSettlement(
         wanted = oneArtefact(wanted);
         continue;
       }
-      if (!isHoldfastError(error) || error.code !== 'ledger_unreachable') throw error;
+      if (!isHoldfastError(error)) throw error;
+      if (error.code !== 'ledger_unreachable') {
+        // The ledger will never take these words of the provider; what they mean must not be lost with them.
+        if (wanted.bare === true) throw error;
+        wanted = bare(wanted);
+        continue;
+      }
       attempt.onRetry?.(error);
       await sleep(waitMs);
     }
   }
+}
+
+/** The same answer without the provider's own words. */
+function bare(s: Settlement): Settlement & { readonly bare: true } {
+  return {
+    ...s,
+    bare: true,
+    result: null,
+    resultInfo: s.to === 'CONFIRMED' ? { truncated: true } : null,
+    providerRef: null,
+    reason: s.reason === null ? null : 'the provider answered in words that the ledger does not take',
+  };
 }
 
 /** The same answer, no longer as proof: its artefact already confirms another effect. */

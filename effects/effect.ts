@@ -43,9 +43,9 @@ export function parseEffectId(text: string): EffectId | undefined {
 /** Longest text, in UTF-16 units, in which a person says who rules or why. */
 export const HUMAN_TEXT_CHARS_MAX = 2_000;
 
-/** True for a text that says who rules or why: not blank, and at most {@link HUMAN_TEXT_CHARS_MAX} long. */
+/** True for a text that says who rules or why: not blank, without NUL, at most {@link HUMAN_TEXT_CHARS_MAX} long. */
 export function isHumanText(text: unknown): text is string {
-  return typeof text === 'string' && text.trim() !== '' && text.length <= HUMAN_TEXT_CHARS_MAX;
+  return typeof text === 'string' && text.trim() !== '' && text.length <= HUMAN_TEXT_CHARS_MAX && !text.includes('\0');
 }
 
 /** What a caller asks for. */

@@ -34,12 +34,14 @@ export function lookAt(response: Pick<Response, 'body' | 'headers'>, place: stri
   return headers !== undefined && Object.hasOwn(headers, header) ? headers[header] : undefined;
 }
 
-/** The provider's own reference at a place: a text or number of at most 256 characters, else null. */
+/** The provider's own reference at a place: a text or number of at most 256 characters, none of them a control, else null. */
 export function referenceAt(response: Pick<Response, 'body' | 'headers'>, place: string | undefined): string | null {
   const value = place === undefined ? undefined : lookAt(response, place);
   if (typeof value !== 'string' && typeof value !== 'number') return null;
   const text = String(value);
-  return text !== '' && text.length <= REFERENCE_CHARS_MAX && text.isWellFormed() ? text : null;
+  return text !== '' && text.length <= REFERENCE_CHARS_MAX && text.isWellFormed() && !/\p{Cc}/u.test(text)
+    ? text
+    : null;
 }
 
 /**

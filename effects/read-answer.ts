@@ -5,6 +5,7 @@ import { childOf, getPointer } from '../contracts/pointer.ts';
 import type { Answer, ProviderAnswer, ResultNotes } from './answer.ts';
 import { keep } from './kept-result.ts';
 import { isSuccess, matchesStatus, matchWhere, type Response, referenceAt } from './match.ts';
+import { soundAnswer } from './sound.ts';
 
 const MESSAGE_CHARS_MAX = 300;
 /** Codes that say "not now" and nothing about the call: even for a PURE call no refusal. */
@@ -24,7 +25,8 @@ const RPC_REFUSALS = new Set(['-32700', '-32600', '-32601', '-32602']);
  * `returns.schema` is flagged and applied all the same: the provider has acted. For MCP the schema is held against
  * `structuredContent` where there is one.
  */
-export function readAnswer(contract: Contract, answer: ProviderAnswer): Answer {
+export function readAnswer(contract: Contract, given: ProviderAnswer): Answer {
+  const answer = soundAnswer(given);
   if (answer.kind !== 'response') return answer;
   const rule = ruleFor(contract.execution.answers, answer);
   if (rule === 'unreadable') {
@@ -110,7 +112,8 @@ function messageOf(status: number | string, result: JsonValue): string {
   const said = ['/message', '/error/message', '/error', '/detail', '/title', '/response', '/content/0/text']
     .map((pointer) => getPointer(result, pointer))
     .find((value) => typeof value === 'string' && value !== '');
-  const words = typeof said === 'string' ? said : typeof result === 'string' ? result : '';
+  // Postgres takes no NUL in a text, and nobody wants the others in an error.
+  const words = (typeof said === 'string' ? said : typeof result === 'string' ? result : '').replace(/\p{Cc}+/gu, ' ');
   const short = words.length > MESSAGE_CHARS_MAX ? `${words.slice(0, MESSAGE_CHARS_MAX).toWellFormed()}…` : words;
   return short === '' ? `the provider answered ${status}` : `the provider answered ${status}: ${short}`;
 }

@@ -6,6 +6,7 @@ import { isHoldfastError } from './errors.ts';
 import type { Observation } from './judge.ts';
 import { keep, redact } from './kept-result.ts';
 import { isSuccess, lookAt, matchesStatus, matchOne, matchWhere, type Response, referenceAt } from './match.ts';
+import { soundAnswer } from './sound.ts';
 
 const CURSOR_CHARS_MAX = 4096;
 
@@ -69,14 +70,15 @@ function cursorOf(rule: Pick<EvidenceRule, 'next'>, page: ProviderAnswer): Curso
  * redacted by the evidence contract's pointers and by the call contract's own, and cut at its `returns.size_max`.
  *
  * @param contract the effect's recorded contract; its `execution.evidence` is the rule.
- * @param pages the answers of one look in order: one for key, ref and state, all pages read where there are `items`.
+ * @param given the answers of one look in order: one for key, ref and state, all pages read where there are `items`.
  */
 export function observe(
   contract: Contract,
   scope: Scope,
-  pages: readonly ProviderAnswer[],
+  given: readonly ProviderAnswer[],
   context: LookContext = {},
 ): Observed {
+  const pages = given.map(soundAnswer);
   const rule = contract.execution.evidence;
   if (rule === undefined) return nothing('the contract has no evidence rule');
   const look: Look = { rule, scope, context, returns: contract.returns };

@@ -130,6 +130,29 @@ describe('2.2 claims that share a statement', () => {
     expect(await readEffect(world.ledger.sql, bad.id)).toBe(undefined);
   });
 
+  test('two processes that claim the same calls and their twins in other orders never lock each other out', async () => {
+    const [one, other] = [world.newLedger(), world.newLedger()];
+    const ask = (ledger: World['ledger'], all: Admission[]) => Promise.all(all.map((a) => ledger.hot.admit(a)));
+    for (let round = 0; round < 12; round += 1) {
+      const calls = Array.from({ length: 60 }, () => admission(contract, process));
+      const again = calls.map((a, n) => {
+        const id = n % 2 === 0 ? a.id : newId();
+        return admission(contract, process, { id, argsHash: a.argsHash });
+      });
+      const won = await Promise.all([ask(one, calls), ask(other, again.toReversed())]);
+      expect(won.flat().filter((mine) => mine).length).toBe(60);
+    }
+    await Promise.all([one.close(), other.close()]);
+    // Backends report when they end.
+    await expect
+      .poll(async () => {
+        const [row] = await world.admin`
+          SELECT deadlocks::int AS n, tup_inserted::int > 0 AS told FROM pg_stat_database WHERE datname = current_database()`;
+        return row;
+      })
+      .toEqual({ n: 0, told: true });
+  });
+
   test('when its connection is lost all are in doubt', async () => {
     const ledger = world.newLedger({ connectionsMax: 2 });
     const held = await world.lease();
