@@ -11,6 +11,7 @@ import type { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { outcomeOf } from '../dispatcher/outcome.ts';
 import { awaitOutcome } from '../dispatcher/outcome-wait.ts';
 import { type CallHashes, hashCall } from '../dispatcher/prepare.ts';
+import { existingRow } from '../dispatcher/row.ts';
 import { callIdReused, isSameCall, namedBy } from '../dispatcher/same-call.ts';
 import { DEFAULT_SETTINGS, type DispatcherSettings } from '../dispatcher/settings.ts';
 import { withdrawCall } from '../dispatcher/withdraw.ts';
@@ -215,11 +216,7 @@ export class Holdfast {
    * reconciliation is told afterwards. Without `expected` the current version of the effect is taken.
    */
   async decide(request: DecideRequest): Promise<DecisionAnswer> {
-    const row = await this.#row(request.id);
-    if (row === undefined)
-      throw new HoldfastError('effect_not_found', `the ledger has no ${effectIdText(request.id)}`, {
-        place: effectIdText(request.id),
-      });
+    const row = await existingRow(this.#options.ledger, request.id);
     const { result, ...rest } = request;
     const encoded =
       result === undefined ? {} : { result: this.#codec.encode(JSON.stringify(result), { tenant: request.id.tenant }) };

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'drizzle-orm';
-import type { EffectClass } from '../contracts/contract.ts';
-import { type EffectId, HUMAN_TEXT_CHARS_MAX, isHumanText } from '../effects/effect.ts';
-import { HoldfastError } from '../effects/errors.ts';
+import { checkHumanTexts } from '../effects/human-text.ts';
 import type { Ledger } from './connect.ts';
+import type { Admission } from './statements/admit.ts';
 
 /** A recovery that nobody has called over yet. Instants are database-clock milliseconds. */
 export interface OpenRecovery {
@@ -28,21 +27,12 @@ export async function openRecovery(ledger: Ledger): Promise<OpenRecovery | undef
   return row?.since_ms == null ? undefined : { sinceMs: row.since_ms as number, recoveredAtMs: row.at_ms as number };
 }
 
-/** Who began or ended a recovery, and why. @throws HoldfastError `bad_input`, place = the one that is malformed */
-export function checkSaid(actor: string, reason: string): void {
-  for (const [place, text] of Object.entries({ actor, reason })) {
-    if (isHumanText(text)) continue;
-    const message = `a recovery names its ${place} in 1 to ${HUMAN_TEXT_CHARS_MAX} characters`;
-    throw new HoldfastError('bad_input', message, { place });
-  }
-}
-
 /**
  * Calls an open recovery over: from then on a call without a row is a new one again. False when none is open.
- * @throws HoldfastError `bad_input` where {@link checkSaid} does
+ * @throws HoldfastError `bad_input` where `checkHumanTexts` does
  */
 export async function endRecovery(ledger: Ledger, actor: string, reason: string): Promise<boolean> {
-  checkSaid(actor, reason);
+  checkHumanTexts('a recovery', { actor, reason });
   if ((await openRecovery(ledger)) === undefined) return false;
   await ledger.run('end recovery', () =>
     ledger.db.execute(sql`
@@ -52,25 +42,12 @@ export async function endRecovery(ledger: Ledger, actor: string, reason: string)
   return true;
 }
 
-/** A call that the provider shows although the ledger has no row of it. */
-export interface Forgotten {
-  readonly id: EffectId;
-  readonly tool: string;
-  readonly version: string;
-  readonly contractDigest: Buffer;
-  readonly effectClass: EffectClass;
-  readonly provider: string;
-  readonly effectKey: string;
-  readonly capabilities: readonly string[];
-  readonly credential: string | null;
-  readonly credentialVersion: string | null;
-  readonly account: string | null;
-  readonly argsHash: Buffer;
-  readonly requestHash: Buffer;
-  /** Through the payload codec; null when stored under `argsHash`. */
-  readonly args: string | null;
-  readonly twinGuard: boolean;
-  readonly inFlightMaxMs: number;
+/** A call that the provider shows although the ledger has no row of it: what an admission pins, and by whose word it is there. */
+export interface Forgotten
+  extends Omit<
+    Admission,
+    'stateBefore' | 'resources' | 'processId' | 'nonce' | 'sendByMs' | 'deadlineMs' | 'notAfter'
+  > {
   readonly recovery: OpenRecovery;
   readonly actor: string;
   readonly reason: string;

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import { HoldfastError } from '../effects/errors.ts';
+import { checkHumanTexts } from '../effects/human-text.ts';
 import type { Ledger } from './connect.ts';
-import { checkSaid } from './forgotten.ts';
 
 /** What an operator says about a ledger that came back without its newest commits (PROTOCOL 2.7). */
 export interface RecoveryRequest {
@@ -64,7 +64,7 @@ export async function recoverLedger(
 
 function checkRequest({ since, actor, reason }: RecoveryRequest): void {
   if (Number.isNaN(since.getTime())) throw new HoldfastError('bad_input', 'not a time', { place: 'since' });
-  checkSaid(actor, reason);
+  checkHumanTexts('a recovery', { actor, reason });
 }
 
 interface Lease {

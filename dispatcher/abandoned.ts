@@ -2,7 +2,7 @@ import { STATEMENT_TIMEOUT_MS } from '../db/connect.ts';
 import { readEffect, type Settlement } from '../db/statements/index.ts';
 import { monotonicMs, sleep } from './clock.ts';
 import type { DispatcherDeps } from './deps.ts';
-import type { HeldClaim } from './send.ts';
+import { type HeldClaim, NOTHING } from './send.ts';
 import { writeSettlement } from './settle.ts';
 
 const RETRY_MS = 500;
@@ -20,17 +20,12 @@ export async function withdrawAbandoned(
 ): Promise<void> {
   const untilMs = monotonicMs() + FINAL_AFTER_MS;
   const settlement: Settlement = {
+    ...NOTHING,
     id: held.id,
     nonce: held.nonce,
     to: 'NOT_APPLIED',
-    result: null,
-    resultInfo: null,
-    providerRef: null,
     reasonCode: 'withdrawn',
     reason: 'the ledger did not answer in time; nothing was sent',
-    attention: null,
-    sentLate: false,
-    lookInMs: 0,
     actor: held.processId,
   };
   while (!isClosing()) {

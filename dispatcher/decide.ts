@@ -11,8 +11,9 @@ import {
   refuseDecision,
   releaseFencedClaims,
 } from '../db/statements/index.ts';
-import { type EffectStatus, effectIdText, HUMAN_TEXT_CHARS_MAX, isHumanText, isIdPart } from '../effects/effect.ts';
+import { type EffectStatus, effectIdText, isIdPart } from '../effects/effect.ts';
 import { HoldfastError } from '../effects/errors.ts';
+import { checkHumanTexts } from '../effects/human-text.ts';
 import { transition } from '../effects/transition.ts';
 import { sleep } from './clock.ts';
 import { existingRow } from './row.ts';
@@ -105,13 +106,7 @@ function refusedBy(error: unknown): string {
 function checkDecision(d: DecisionRequest): void {
   if (!isIdPart(d.decisionId))
     throw new HoldfastError('bad_input', 'the decision id is malformed', { place: '/decisionId' });
-  for (const key of ['actor', 'reason'] as const) {
-    if (!isHumanText(d[key])) {
-      throw new HoldfastError('bad_input', `a decision names its ${key} in 1 to ${HUMAN_TEXT_CHARS_MAX} characters`, {
-        place: `/${key}`,
-      });
-    }
-  }
+  checkHumanTexts('a decision', d, '/');
 }
 
 /**

@@ -15,7 +15,7 @@ import { outcomeOf } from './outcome.ts';
 import { type CallHashes, hashCall, type Prepared, type Problem, prepare } from './prepare.ts';
 import { driftOf, recordRefused } from './refuse.ts';
 import { callIdReused, isSameCall, type Named, namedBy } from './same-call.ts';
-import { type HeldClaim, sendClaimed } from './send.ts';
+import { type HeldClaim, NOTHING, sendClaimed } from './send.ts';
 import { writeSettlement } from './settle.ts';
 
 /** Tries for an admission whose refusal nobody can explain (a twin settled meanwhile, a rotation under way). */
@@ -111,17 +111,11 @@ export class Dispatcher {
 
   async #giveUp(held: HeldClaim): Promise<void> {
     await writeSettlement(this.deps, {
+      ...NOTHING,
       id: held.id,
       nonce: held.nonce,
       to: 'UNKNOWN',
-      result: null,
-      resultInfo: null,
-      providerRef: null,
-      reasonCode: null,
       reason: 'the worker was shut down before the answer came',
-      attention: null,
-      sentLate: false,
-      lookInMs: 0,
       actor: this.lease.processId,
     });
     this.#unresolved(held);

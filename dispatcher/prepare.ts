@@ -5,16 +5,10 @@ import { digestBytes, isDigest, sha256Bytes } from '../contracts/digest.ts';
 import { effectiveClass } from '../contracts/effective-class.ts';
 import { compileSchema } from '../contracts/json-schema.ts';
 import type { Scope } from '../contracts/template.ts';
-import {
-  type Call,
-  type EffectId,
-  effectIdText,
-  HUMAN_TEXT_CHARS_MAX,
-  isHumanText,
-  isIdPart,
-} from '../effects/effect.ts';
+import { type Call, type EffectId, effectIdText, isIdPart } from '../effects/effect.ts';
 import { effectKey } from '../effects/effect-key.ts';
 import { type ErrorCode, HoldfastError, isHoldfastError } from '../effects/errors.ts';
+import { checkHumanTexts } from '../effects/human-text.ts';
 import type { ProviderAdapter, RenderedRequest, Secret } from '../providers/provider.ts';
 import type { Credential, DispatcherDeps } from './deps.ts';
 
@@ -96,12 +90,7 @@ export function hashCall(call: Call): CallHashes {
     if (/\p{Cc}/u.test(call[part]))
       throw new HoldfastError('bad_input', `${part} holds a control character`, { place: `/${part}` });
   }
-  for (const part of ['actor', 'reason'] as const) {
-    if (call.override !== undefined && !isHumanText(call.override[part]))
-      throw new HoldfastError('bad_input', `an override names its ${part} in 1 to ${HUMAN_TEXT_CHARS_MAX} characters`, {
-        place: `/override/${part}`,
-      });
-  }
+  if (call.override !== undefined) checkHumanTexts('an override', call.override, '/override/');
   if (call.digest !== undefined && !isDigest(call.digest)) {
     throw new HoldfastError('bad_input', 'the digest has not the form sha256/v1:<64 hex>', { place: '/digest' });
   }

@@ -91,7 +91,8 @@ function settlementFor(
   }
 }
 
-const NOTHING = {
+/** A settlement that says nothing yet. */
+export const NOTHING = {
   result: null,
   resultInfo: null,
   providerRef: null,
